@@ -1,0 +1,46 @@
+# How a room becomes a library and its foo_test.cc files become one test program.
+#
+#   lineshaft_room(NAME ROOMS base core ... LIBS fmt::fmt ...)
+#
+# Collects the room's *.cc files (tests end in _test.cc, instruction-set files are added by the room
+# itself) and links the rooms it may include, as tools/tidy's include table says.
+function(lineshaft_room name)
+  cmake_parse_arguments(ARG "" "" "ROOMS;LIBS;EXTRA;TEST_ROOMS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/isa/")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(target lineshaft_${name})
+  if(sources OR ARG_EXTRA)
+    set(kind PUBLIC)
+    add_library(${target} STATIC ${sources} ${ARG_EXTRA})
+  else()
+    set(kind INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
+  target_include_directories(${target} ${kind} ${PROJECT_SOURCE_DIR}/src)
+  foreach(room ${ARG_ROOMS})
+    target_link_libraries(${target} ${kind} lineshaft_${room})
+  endforeach()
+  target_link_libraries(${target} ${kind} ${ARG_LIBS})
+  if(tests)
+    lineshaft_test(${name}_test SOURCES ${tests} ROOMS ${name} ${ARG_TEST_ROOMS})
+  endif()
+endfunction()
+
+# One GoogleTest program, registered with ctest under its name.
+#
+#   lineshaft_test(NAME SOURCES ... ROOMS ... LIBS ... LABELS ...)
+function(lineshaft_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;ROOMS;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  foreach(room ${ARG_ROOMS})
+    target_link_libraries(${name} PRIVATE lineshaft_${room})
+  endforeach()
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+  if(ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  endif()
+endfunction()
