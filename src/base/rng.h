@@ -27,7 +27,8 @@ class RngKey {
   constexpr uint64_t bits(uint64_t counter) const { return mix64(key_ ^ mix64(counter)); }
   // A number in [0, n), n > 0, by multiply-shift (bias below n / 2^64).
   constexpr uint64_t below(uint64_t counter, uint64_t n) const {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(bits(counter)) * n) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<uint64_t>((static_cast<Wide>(bits(counter)) * n) >> 64);
   }
   constexpr uint64_t value() const { return key_; }
 

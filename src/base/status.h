@@ -6,6 +6,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/cord.h>
 #include <fmt/format.h>
 
 #include <string>
@@ -75,6 +76,26 @@ Status unimplemented(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 Status unavailable(fmt::format_string<Args...> format, Args&&... args) {
   return make_status(StatusCode::kUnavailable, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Which field of the caller's input a Status is about, as a path: "messages[1].content".
+inline Status with_field(Status status, std::string_view field) {
+  status.SetPayload("field", absl::Cord(absl::string_view(field.data(), field.size())));
+  return status;
+}
+inline std::string field_of(const Status& status) {
+  const auto field = status.GetPayload("field");
+  return field ? std::string(*field) : std::string();
+}
+
+// A word for programs that is finer than the code: "context_length_exceeded".
+inline Status with_reason(Status status, std::string_view reason) {
+  status.SetPayload("reason", absl::Cord(absl::string_view(reason.data(), reason.size())));
+  return status;
+}
+inline std::string reason_of(const Status& status) {
+  const auto reason = status.GetPayload("reason");
+  return reason ? std::string(*reason) : std::string();
 }
 
 // Bytes are there but not what they should be: checksum, truncation, corrupt structure.
