@@ -18,24 +18,25 @@
 
 namespace lineshaft::kernels {
 
-// Rows of activations, m of them, k long. `f32` is always there; the quantised form is there in
-// the int8 profile and is then what quantised weights are multiplied with.
-// Quantised form, by blocks of 32 along k: q = round-half-even(x * (127 / amax)), in [-127, 127],
-// scale = amax / 127, sum = scale * float(sum of the block's q); amax = 0 gives q = 0, scale = 0.
+// 32 activations of one row in the quantised form: q = round-half-even(x * (127 / amax)), in
+// [-127, 127], scale = amax / 127; amax below 1e-30 counts as 0 and gives q = 0, scale = 0. The
+// negated integer sums serve weight formats with an offset (a weight of q - 8 and the like).
+struct QuantisedBlock {
+  float scale;
+  float sum;             // scale * float(sum of q)
+  int32_t neg_sum;       // -(sum of q)
+  int32_t neg_sum_low;   // -(sum of the first 16 q)
+  int8_t q[32];
+};
+static_assert(sizeof(QuantisedBlock) == 48);
+
+// Rows of activations, k long. `f32` is always there; the quantised form is there in the int8
+// profile and is then what quantised weights are multiplied with.
 struct ActivationRows {
   const float* f32 = nullptr;
-  int64_t f32_stride = 0;          // floats between rows
-  const int8_t* q = nullptr;       // [m, k]
-  const float* scale = nullptr;    // [m, k / 32]
-  const float* sum = nullptr;      // [m, k / 32]
+  int64_t f32_stride = 0;                 // floats between rows
+  const QuantisedBlock* q8 = nullptr;     // row r begins at q8 + r * (k / 32); 16-byte aligned
   int64_t k = 0;
-};
-
-// Where rows are quantised to: same meaning as in ActivationRows.
-struct QuantisedRow {
-  int8_t* q;
-  float* scale;
-  float* sum;
 };
 
 // Shape of an attention layer and of its part of a KV block.
@@ -82,12 +83,12 @@ struct AttentionSequence {
 struct Kernels {
   Isa isa;
 
-  // One row: x[k] f32 → q, scale, sum. k is a multiple of 32.
-  void (*quantise_row)(const float* x, int64_t k, QuantisedRow out);
+  // One row: x[k] f32 → out[k / 32]. k is a multiple of 32.
+  void (*quantise_row)(const float* x, int64_t k, QuantisedBlock* out);
 
   // y[r, o] = sum over k of w[o, k] * x[r, k], for rows [rows.begin, rows.end) and the outputs of
   // tiles [tiles.begin, tiles.end) of 16. y is indexed by absolute row and output; y_stride in
-  // floats. `x.q` set and w quantised: the int8 form, else the f32 form.
+  // floats. `x.q8` set and w quantised: the int8 form, else the f32 form.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, Range rows, Range tiles, float* y,
                  int64_t y_stride);
 
