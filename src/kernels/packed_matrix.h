@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/thread_team.h"
+#include "kernels/packed_layout.h"
 #include "kernels/types.h"
 
 namespace lineshaft::kernels {
@@ -19,6 +20,7 @@ class PackedMatrix {
  public:
   PackedMatrix() = default;
   // Memory for outputs x k weights; filled by pack_tiles. k is a multiple of the format's block.
+  // Throws std::bad_alloc when there is none.
   PackedMatrix(WeightType type, int64_t outputs, int64_t k);
 
   WeightType type() const { return type_; }
@@ -27,7 +29,7 @@ class PackedMatrix {
   int64_t tile_count() const { return (outputs_ + 15) / 16; }
   int64_t tile_bytes() const { return tile_bytes_; }
   int64_t bytes() const { return tile_count() * tile_bytes_; }
-  const std::byte* tile(int64_t t) const { return data_.get() + t * tile_bytes_; }
+  PackedView view() const;  // borrowed: valid while this matrix lives
 
   // Fills tiles [tiles.begin, tiles.end) from `rows`: the whole matrix as in the file, outputs
   // rows of k weights. Shares may run on several threads. Missing outputs of the last tile are 0.

@@ -1,0 +1,136 @@
+#include "kernels/packed_matrix.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "kernels/formats/blocks.h"
+
+namespace lineshaft::kernels {
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;
+
+constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Where one output's data goes in a tile.
+struct Lane {
+  std::byte* quants;
+  std::byte* scales;
+  int index;
+};
+
+void pack_plain(int element_bytes, const std::byte* row, int64_t k, Lane lane) {
+  for (int64_t i = 0; i < k; ++i) {
+    std::memcpy(lane.quants + (i * kTileOutputs + lane.index) * element_bytes,
+                row + i * element_bytes, static_cast<size_t>(element_bytes));
+  }
+}
+
+// Spreads the 32 quants of one output over its bytes of the quants region.
+void pack_quants(int bits, const uint8_t* q, std::byte* to, int lane) {
+  std::byte* bytes = to + 4 * lane;
+  if (bits == 8) {
+    for (int g = 0; g < 8; ++g) std::memcpy(bytes + 64 * g, q + 4 * g, 4);
+    return;
+  }
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 4; ++i) {
+      const int low = q[8 * j + i] & 15;
+      const int high = q[8 * j + 4 + i] & 15;
+      bytes[64 * j + i] = static_cast<std::byte>(low | high << 4);
+    }
+  }
+  for (int i = 0; bits == 5 && i < 4; ++i) {
+    int all = 0;
+    for (int g = 0; g < 8; ++g) all |= (q[4 * g + i] >> 4) << g;
+    bytes[256 + i] = static_cast<std::byte>(all);
+  }
+  for (int i = 0; bits == 6 && i < 8; ++i) {
+    int all = 0;
+    for (int g = 0; g < 4; ++g) all |= (q[16 * (i / 4) + 4 * g + i % 4] >> 4) << (2 * g);
+    bytes[256 + 64 * (i / 4) + i % 4] = static_cast<std::byte>(all);
+  }
+}
+
+// Moves a block's f16 d and min to the head of its scales.
+void pack_head(WeightType type, const std::byte* block, std::byte* to, int lane) {
+  std::memcpy(to + 2 * lane, block + block_d_offset(type), 2);
+  if (block_has_min(type)) {
+    std::memcpy(to + 32 + 2 * lane, block + block_min_offset(type), 2);
+  }
+}
+
+void pack_quantised(WeightType type, const std::byte* row, int64_t k, Lane lane) {
+  const PackedLayout layout = packed_layout(type);
+  const WeightTypeInfo& format = info(type);
+  const int parts = format.block_elements / 32;
+  const int head = scale_head_bytes(layout);
+  std::byte* quants = lane.quants;
+  std::byte* scales = lane.scales;
+  for (int64_t b = 0; b < k / format.block_elements; ++b) {
+    const std::byte* block = row + b * format.block_bytes;
+    pack_head(type, block, scales, lane.index);
+    scales += head;
+    for (int part = 0; part < parts; ++part) {
+      uint8_t q[32];
+      block_quants(type, block, part, q);
+      pack_quants(layout.bits, q, quants, lane.index);
+      quants += layout.quant_bytes;
+      if (!layout.is_k) continue;
+      const SubScales sub = block_sub_scales(type, block, part);
+      scales[lane.index] = static_cast<std::byte>(sub.first);
+      scales[kTileOutputs + lane.index] =
+          static_cast<std::byte>(layout.has_min ? sub.min : sub.second);
+      scales += kSubScaleBytes;
+    }
+  }
+}
+
+}  // namespace
+
+void PackedMatrix::Free::operator()(std::byte* p) const { std::free(p); }
+
+PackedMatrix::PackedMatrix(WeightType type, int64_t outputs, int64_t k)
+    : type_(type), outputs_(outputs), k_(k) {
+  LS_CHECK(outputs > 0 && k > 0 && k % info(type).block_elements == 0, "{} x {}", outputs, k);
+  const PackedLayout layout = packed_layout(type);
+  tile_bytes_ = round_up(packed_quant_bytes(layout, k) + packed_scale_bytes(layout, k), 64);
+  // Whole huge pages for what is large; small matrices share pages with their neighbours.
+  const bool huge = bytes() >= kHugePage;
+  const size_t align = huge ? kHugePage : 64;
+  const auto size = static_cast<size_t>(round_up(bytes(), static_cast<int64_t>(align)));
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(align, size)));
+  if (data_ == nullptr) throw std::bad_alloc();
+  if (huge) madvise(data_.get(), size, MADV_HUGEPAGE);  // advice: failure changes no result
+}
+
+PackedView PackedMatrix::view() const {
+  return {type_, outputs_, k_, tile_bytes_, reinterpret_cast<const unsigned char*>(data_.get())};
+}
+
+void PackedMatrix::pack_tiles(std::span<const std::byte> rows, Range tiles) {
+  const WeightTypeInfo& format = info(type_);
+  const int64_t row_bytes = k_ / format.block_elements * format.block_bytes;
+  LS_CHECK(static_cast<int64_t>(rows.size()) == outputs_ * row_bytes);
+  const int64_t quant_bytes = packed_quant_bytes(packed_layout(type_), k_);
+  for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+    std::byte* to = data_.get() + t * tile_bytes_;
+    const int64_t first = t * kTileOutputs;
+    if (first + kTileOutputs > outputs_) std::memset(to, 0, static_cast<size_t>(tile_bytes_));
+    for (int lane = 0; lane < kTileOutputs && first + lane < outputs_; ++lane) {
+      const std::byte* row = rows.data() + (first + lane) * row_bytes;
+      const Lane at{to, to + quant_bytes, lane};
+      if (format.quantised) {
+        pack_quantised(type_, row, k_, at);
+      } else {
+        pack_plain(format.block_bytes, row, k_, at);
+      }
+    }
+  }
+}
+
+}  // namespace lineshaft::kernels
