@@ -9,9 +9,12 @@
 #include <absl/strings/cord.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/time.h"
 
 namespace lineshaft {
 
@@ -103,6 +106,10 @@ template <typename... Args>
 Status data_loss(fmt::format_string<Args...> format, Args&&... args) {
   return make_status(StatusCode::kDataLoss, fmt::format(format, std::forward<Args>(args)...));
 }
+
+// A status that trying again after `wait` may mend, and how long that was; none when not said.
+Status with_retry_after(Status status, Duration wait);
+std::optional<Duration> retry_after_of(const Status& status);
 
 }  // namespace lineshaft
 
