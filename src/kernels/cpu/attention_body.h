@@ -1,0 +1,340 @@
+// Attention over paged KV for one target. The order of every operation: docs/numerics.md, N4.
+//
+// Several queries that share a kv head are worked on at once, so that each load (and conversion)
+// of K and V serves all of them; every query keeps its own accumulators, so its bits do not know
+// its neighbours. For cpu/table_body.h only.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/attention_scratch.h"
+#include "kernels/simd/exp.h"
+#include "kernels/simd/f32x16.h"
+
+namespace lineshaft::kernels::LS_TARGET {
+namespace {
+
+// Queries at once, and accumulators of sixteen lanes that stay in registers: AVX-512 has 32
+// registers, AVX2 has 16 of half the size; a load of B and a broadcast of A need the rest.
+#if defined(LS_TARGET_AVX512)
+constexpr int kQueriesMax = kAttentionQueriesMax;
+constexpr int kAccumulators = 24;
+#elif defined(LS_TARGET_AVX2)
+constexpr int kQueriesMax = 6;
+constexpr int kAccumulators = 6;
+#else
+constexpr int kQueriesMax = 4;
+constexpr int kAccumulators = 4;
+#endif
+
+constexpr int kTile = 64;
+constexpr int kTileGroups = kTile / 16;
+constexpr int kSegment = 1024;
+constexpr float kLowest = -3.40282347e+38f;  // of a state that has seen nothing
+
+// The running softmax of some queries: largest score, sums by lane, weighted sum of V.
+struct Softmax {
+  float* largest;  // [queries]
+  float* lanes;    // [queries][16]
+  float* values;   // [queries][kAttentionRowStride]
+};
+
+struct QueryBlock {
+  int queries;
+  int32_t begin[kAttentionQueriesMax];  // valid positions of each query: [begin, end),
+  int32_t end[kAttentionQueriesMax];    // both ascending from query to query
+  float* q;                             // [queries][kAttentionRowStride]
+  float* p;                             // the same, 64 of a row used: scores, then weights
+  Softmax segment;
+  Softmax total;
+};
+
+constexpr int width_for(int queries) {
+  const int width = kAccumulators / queries;
+  return width >= 4 ? 4 : width >= 2 ? 2 : 1;
+}
+
+// c[i][0 .. 16 kWidth) = (fresh ? 0 : c) + sum over t < count, ascending, of
+// a[i][t] * b[w][t * step + lane]. Rows of a and c are kAttentionRowStride apart.
+template <int kQueries, int kWidth, typename Element>
+LS_INLINE void multiply_strip(const float* a, const Element* const* b, int64_t step, int count,
+                              bool fresh, float* c) {
+  f32x16 sums[kQueries][kWidth];
+  const Element* from[kWidth];
+#pragma GCC unroll 4
+  for (int w = 0; w < kWidth; ++w) from[w] = b[w];
+#pragma GCC unroll 12
+  for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
+    for (int w = 0; w < kWidth; ++w) {
+      sums[i][w] = fresh ? set(0.0f) : load(c + i * kAttentionRowStride + 16 * w);
+    }
+  }
+  for (int t = 0; t < count; ++t) {
+    f32x16 row[kWidth];
+#pragma GCC unroll 4
+    for (int w = 0; w < kWidth; ++w) row[w] = load(from[w] + t * step);
+#pragma GCC unroll 12
+    for (int i = 0; i < kQueries; ++i) {
+      const f32x16 factor = set(a[i * kAttentionRowStride + t]);
+#pragma GCC unroll 4
+      for (int w = 0; w < kWidth; ++w) sums[i][w] = fma(factor, row[w], sums[i][w]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
+    for (int w = 0; w < kWidth; ++w) store(c + i * kAttentionRowStride + 16 * w, sums[i][w]);
+  }
+}
+
+// The same for `vectors` sixteens of columns, b[v] being the v-th's.
+template <int kQueries, typename Element>
+void multiply_rows(const float* a, const Element* const* b, int vectors, int64_t step, int count,
+                   bool fresh, float* c) {
+  constexpr int kWidth = width_for(kQueries);
+  int v = 0;
+  for (; v + kWidth <= vectors; v += kWidth) {
+    multiply_strip<kQueries, kWidth>(a, b + v, step, count, fresh, c + 16 * v);
+  }
+  for (; v < vectors; ++v) {
+    multiply_strip<kQueries, 1>(a, b + v, step, count, fresh, c + 16 * v);
+  }
+}
+
+template <typename Element, int kQueries = kQueriesMax>
+void multiply(int queries, const float* a, const Element* const* b, int vectors, int64_t step,
+              int count, bool fresh, float* c) {
+  if (queries == kQueries) {
+    multiply_rows<kQueries>(a, b, vectors, step, count, fresh, c);
+  } else if constexpr (kQueries > 1) {
+    multiply<Element, kQueries - 1>(queries, a, b, vectors, step, count, fresh, c);
+  }
+}
+
+// Where a kv head's K and V of a position's group of 16 lie.
+template <typename Element>
+struct HeadView {
+  const AttentionShape& shape;
+  const std::byte* const* blocks;
+  int32_t kv_head;
+
+  const Element* part(int32_t position) const {
+    const std::byte* block = blocks[position / shape.block_tokens];
+    return reinterpret_cast<const Element*>(block + shape.layer_offset);
+  }
+  // [head_dim][16] of the group that `position`, a multiple of 16, begins.
+  const Element* keys(int32_t position) const {
+    const int64_t slot = position % shape.block_tokens;
+    return part(position) + (int64_t{kv_head} * shape.block_tokens + slot) * shape.head_dim;
+  }
+  // [head_dim] of a position; the following positions of the block follow.
+  const Element* values(int32_t position) const {
+    const int64_t slot = position % shape.block_tokens;
+    const int64_t head = int64_t{shape.kv_heads} + kv_head;
+    return part(position) + (head * shape.block_tokens + slot) * shape.head_dim;
+  }
+};
+
+int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+void reset(const Softmax& state, int queries, int head_dim) {
+  for (int i = 0; i < queries; ++i) {
+    state.largest[i] = kLowest;
+    store(state.lanes + 16 * i, set(0.0f));
+    for (int d = 0; d < head_dim; d += 16) {
+      store(state.values + i * kAttentionRowStride + d, set(0.0f));
+    }
+  }
+}
+
+// Multiplies a row of V sums; by 1 it would change nothing.
+void rescale(float* values, float factor, int head_dim) {
+  if (factor == 1.0f) return;
+  for (int d = 0; d < head_dim; d += 16) store(values + d, mul(load(values + d), set(factor)));
+}
+
+// Scores of the tile's positions [begin, end) (multiples of 16 around what any query needs).
+template <typename Element>
+void tile_scores(const HeadView<Element>& view, const QueryBlock& block, int32_t tile,
+                 int32_t begin, int32_t end) {
+  const Element* keys[kTileGroups];
+  int groups = 0;
+  for (int32_t position = begin; position < end; position += 16) {
+    keys[groups++] = view.keys(position);
+  }
+  multiply(block.queries, block.q, keys, groups, 16, view.shape.head_dim, true,
+           block.p + (begin - tile));
+}
+
+// Scores of one query → weights relative to its new largest score; [from, to) of the tile is valid.
+void tile_softmax(const Softmax& state, int i, float* p, float scale, int from, int to,
+                  int head_dim) {
+  const f32x16 lowest = set(kLowest);
+  f32x16 scores[kTileGroups];
+  Mask16 valid[kTileGroups];
+  for (int g = 0; g < kTileGroups; ++g) {
+    const int first = smaller(larger(from - 16 * g, 0), 16);
+    valid[g] = lanes(first, smaller(larger(to - 16 * g, first), 16));
+    scores[g] = select(valid[g], mul(load(p + 16 * g), set(scale)), lowest);
+  }
+  const float tile_largest = largest(max(max(scores[0], scores[1]), max(scores[2], scores[3])));
+  const float old_largest = state.largest[i];
+  const float new_largest = tile_largest > old_largest ? tile_largest : old_largest;
+  alignas(64) float factors[16];
+  store(factors, exp(set(old_largest - new_largest)));
+  f32x16 sums = mul(load(state.lanes + 16 * i), load(factors));
+  for (int g = 0; g < kTileGroups; ++g) {
+    const f32x16 weights = exp(sub(scores[g], set(new_largest)));
+    const f32x16 kept = select(valid[g], weights, set(0.0f));
+    store(p + 16 * g, kept);
+    sums = add(sums, kept);
+  }
+  store(state.lanes + 16 * i, sums);
+  state.largest[i] = new_largest;
+  rescale(state.values + i * kAttentionRowStride, factors[0], head_dim);
+}
+
+// Adds weights * V of positions [begin, end), all valid for queries [low, high).
+template <typename Element>
+void add_values(const HeadView<Element>& view, const QueryBlock& block, int32_t tile, int low,
+                int high, int32_t begin, int32_t end) {
+  const int vectors = view.shape.head_dim / 16;
+  while (begin < end) {
+    const int32_t block_end = (begin / view.shape.block_tokens + 1) * view.shape.block_tokens;
+    const int32_t stop = smaller(end, block_end);
+    const Element* values[kAttentionHeadDimMax / 16];
+    for (int v = 0; v < vectors; ++v) values[v] = view.values(begin) + 16 * v;
+    multiply(high - low, block.p + low * kAttentionRowStride + (begin - tile), values, vectors,
+             view.shape.head_dim, stop - begin, false,
+             block.segment.values + low * kAttentionRowStride);
+    begin = stop;
+  }
+}
+
+// V of the tile's positions [begin, end) in runs within which the set of valid queries is the same:
+// a contiguous range, as begins and ends ascend.
+template <typename Element>
+void tile_values(const HeadView<Element>& view, const QueryBlock& block, int32_t tile,
+                 int32_t begin, int32_t end) {
+  int low = 0, high = 0;
+  while (begin < end) {
+    while (block.end[low] <= begin) ++low;
+    while (high < block.queries && block.begin[high] <= begin) ++high;
+    int32_t stop = smaller(end, block.end[low]);
+    if (high < block.queries) stop = smaller(stop, block.begin[high]);
+    add_values(view, block, tile, low, high, begin, stop);
+    begin = stop;
+  }
+}
+
+template <typename Element>
+void attend_tile(const HeadView<Element>& view, const QueryBlock& block, int32_t tile) {
+  const int32_t begin = larger(tile, block.begin[0]);
+  const int32_t end = smaller(tile + kTile, block.end[block.queries - 1]);
+  tile_scores(view, block, tile, begin / 16 * 16, (end + 15) / 16 * 16);
+  for (int i = 0; i < block.queries; ++i) {
+    const int32_t from = larger(tile, block.begin[i]);
+    const int32_t to = smaller(tile + kTile, block.end[i]);
+    if (from >= to) continue;
+    tile_softmax(block.segment, i, block.p + i * kAttentionRowStride, view.shape.scale,
+                 from - tile, to - tile, view.shape.head_dim);
+  }
+  tile_values(view, block, tile, begin, end);
+}
+
+// total of query i = total and segment together.
+void merge(const Softmax& total, const Softmax& segment, int i, int head_dim) {
+  const float a = total.largest[i], b = segment.largest[i];
+  const float both = a > b ? a : b;
+  const f32x16 a_factor = exp(set(a - both)), b_factor = exp(set(b - both));
+  const f32x16 a_lanes = mul(load(total.lanes + 16 * i), a_factor);
+  store(total.lanes + 16 * i, fma(load(segment.lanes + 16 * i), b_factor, a_lanes));
+  float* a_values = total.values + i * kAttentionRowStride;
+  const float* b_values = segment.values + i * kAttentionRowStride;
+  for (int d = 0; d < head_dim; d += 16) {
+    store(a_values + d, fma(load(b_values + d), b_factor, mul(load(a_values + d), a_factor)));
+  }
+  total.largest[i] = both;
+}
+
+template <typename Element>
+void attend_block(const HeadView<Element>& view, const QueryBlock& block) {
+  const int head_dim = view.shape.head_dim;
+  const int32_t begin = block.begin[0], end = block.end[block.queries - 1];
+  reset(block.total, block.queries, head_dim);
+  for (int32_t start = begin / kSegment * kSegment; start < end; start += kSegment) {
+    reset(block.segment, block.queries, head_dim);
+    const int32_t stop = smaller(end, start + kSegment);
+    for (int32_t tile = larger(start, begin / kTile * kTile); tile < stop; tile += kTile) {
+      attend_tile(view, block, tile);
+    }
+    for (int i = 0; i < block.queries; ++i) {
+      if (block.begin[i] < stop && block.end[i] > start) {
+        merge(block.total, block.segment, i, head_dim);
+      }
+    }
+  }
+}
+
+QueryBlock lay_out(float* scratch) {
+  constexpr int kRows = kAttentionQueriesMax * kAttentionRowStride;
+  QueryBlock block;
+  block.q = scratch;
+  block.p = block.q + kRows;
+  block.segment.values = block.p + kRows;
+  block.total.values = block.segment.values + kRows;
+  block.segment.lanes = block.total.values + kRows;
+  block.total.lanes = block.segment.lanes + 16 * kAttentionQueriesMax;
+  block.segment.largest = block.total.lanes + 16 * kAttentionQueriesMax;
+  block.total.largest = block.segment.largest + 16;
+  return block;
+}
+
+// Queries first_query, … of one kv head (numbered within it), `count` of them.
+template <typename Element>
+void attend(const AttentionShape& shape, const AttentionSequence& sequence, int32_t kv_head,
+            int64_t first_query, int count, QueryBlock* block) {
+  const int32_t group = shape.heads / shape.kv_heads;
+  block->queries = count;
+  for (int i = 0; i < count; ++i) {
+    const int64_t row = (first_query + i) / group;
+    const int64_t head = int64_t{kv_head} * group + (first_query + i) % group;
+    const float* q = sequence.q + row * sequence.q_stride + head * shape.head_dim;
+    memcpy(block->q + i * kAttentionRowStride, q, sizeof(float) * shape.head_dim);
+    const int32_t end = sequence.first + static_cast<int32_t>(row) + 1;
+    block->end[i] = end;
+    block->begin[i] = shape.window > 0 ? larger(0, end - shape.window) : 0;
+  }
+  attend_block(HeadView<Element>{shape, sequence.blocks, kv_head}, *block);
+  for (int i = 0; i < count; ++i) {
+    const int64_t row = (first_query + i) / group;
+    const int64_t head = int64_t{kv_head} * group + (first_query + i) % group;
+    float* out = sequence.out + row * sequence.out_stride + head * shape.head_dim;
+    const float* values = block->total.values + i * kAttentionRowStride;
+    const f32x16 inverse = set(1.0f / sum(load(block->total.lanes + 16 * i)));
+    for (int32_t d = 0; d < shape.head_dim; d += 16) store(out + d, mul(load(values + d), inverse));
+  }
+}
+
+void attention(const AttentionShape& shape, const AttentionSequence& sequence, Range queries,
+               float* scratch) {
+  QueryBlock block = lay_out(scratch);
+  const int64_t per_head = int64_t{sequence.rows} * (shape.heads / shape.kv_heads);
+  for (int64_t index = queries.begin; index < queries.end;) {
+    const int32_t kv_head = static_cast<int32_t>(index / per_head);
+    const int64_t first = index % per_head;
+    int64_t count = per_head - first;
+    if (count > queries.end - index) count = queries.end - index;
+    if (count > kQueriesMax) count = kQueriesMax;
+    if (shape.kv_type == KvType::kF16) {
+      attend<uint16_t>(shape, sequence, kv_head, first, static_cast<int>(count), &block);
+    } else {
+      attend<float>(shape, sequence, kv_head, first, static_cast<int>(count), &block);
+    }
+    index += count;
+  }
+}
+
+}  // namespace
+}  // namespace lineshaft::kernels::LS_TARGET

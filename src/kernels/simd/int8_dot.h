@@ -1,0 +1,328 @@
+// Registers of the int8 matrix product: one register's worth of outputs (kLanes) at a time.
+//
+// Bytes: quants of kLanes outputs x 4 k, as in a packed tile; Ints and Floats: one value an output;
+// Dot<bits>: an exact integer dot in the making. To be included by files of cpu/isa only, after the
+// rules of f32x16.h. All integer results are exact, so the three bodies agree.
+#pragma once
+
+#include "kernels/simd/f32x16.h"
+
+namespace lineshaft::kernels::LS_TARGET {
+
+#if defined(LS_TARGET_AVX512)
+
+namespace {
+constexpr int kLanes = 16;
+constexpr bool kSignedBytes = false;  // Dot<8> takes quants as stored, offset by 128
+struct Floats {
+  __m512 v;
+};
+struct Ints {
+  __m512i v;
+};
+struct Bytes {
+  __m512i v;
+};
+template <int kBits>
+struct Dot {
+  __m512i v;
+};
+}  // namespace
+
+LS_INLINE Floats floats_load(const float* p) { return {_mm512_loadu_ps(p)}; }
+LS_INLINE void floats_store(float* p, Floats a) { _mm512_storeu_ps(p, a.v); }
+LS_INLINE Floats floats_set(float x) { return {_mm512_set1_ps(x)}; }
+LS_INLINE Floats floats_f16(const unsigned char* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+LS_INLINE Floats floats_bf16(const unsigned char* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+LS_INLINE Floats floats_of(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
+LS_INLINE Floats add(Floats a, Floats b) { return {_mm512_add_ps(a.v, b.v)}; }
+LS_INLINE Floats sub(Floats a, Floats b) { return {_mm512_sub_ps(a.v, b.v)}; }
+LS_INLINE Floats mul(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
+LS_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+
+LS_INLINE Ints ints_set(int32_t x) { return {_mm512_set1_epi32(x)}; }
+LS_INLINE Ints ints_u8(const unsigned char* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LS_INLINE Ints ints_i8(const unsigned char* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LS_INLINE Ints add(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
+LS_INLINE Ints mul(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+LS_INLINE Ints shift_left(Ints a, int bits) { return {_mm512_slli_epi32(a.v, bits)}; }
+
+LS_INLINE Bytes bytes_load(const unsigned char* p) { return {_mm512_loadu_si512(p)}; }
+LS_INLINE Bytes bytes_mask(Bytes a, int mask) {
+  return {_mm512_and_si512(a.v, _mm512_set1_epi8(static_cast<char>(mask)))};
+}
+LS_INLINE Bytes bytes_or(Bytes a, Bytes b) { return {_mm512_or_si512(a.v, b.v)}; }
+// Shifts in pairs of bytes: bits of the neighbour come in and are to be masked.
+LS_INLINE Bytes bytes_left(Bytes a, int bits) { return {_mm512_slli_epi16(a.v, bits)}; }
+LS_INLINE Bytes bytes_right(Bytes a, int bits) { return {_mm512_srli_epi16(a.v, bits)}; }
+LS_INLINE Ints ints_byte(Bytes four, int i) {
+  return {_mm512_and_si512(_mm512_srli_epi32(four.v, 8 * i), _mm512_set1_epi32(255))};
+}
+
+template <int kBits>
+LS_INLINE Dot<kBits> dot_begin(Ints start) {
+  return {start.v};
+}
+template <int kBits>
+LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int /*step*/) {
+  int32_t x0, x1;
+  memcpy(&x0, x, 4);
+  memcpy(&x1, x + 4, 4);
+  dot.v = _mm512_dpbusd_epi32(dot.v, w0.v, _mm512_set1_epi32(x0));
+  dot.v = _mm512_dpbusd_epi32(dot.v, w1.v, _mm512_set1_epi32(x1));
+}
+template <int kBits>
+LS_INLINE Ints dot_end(Dot<kBits> dot) {
+  return {dot.v};
+}
+
+LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
+  const __m512i low = _mm512_cvtps_epi32(a.v);
+  const __m512i high = _mm512_cvtps_epi32(b.v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(low));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), _mm512_cvtepi32_epi8(high));
+  *sum_low = _mm512_reduce_add_epi32(low);
+  *sum_high = _mm512_reduce_add_epi32(high);
+}
+
+#elif defined(LS_TARGET_AVX2)
+
+namespace {
+constexpr int kLanes = 8;
+constexpr bool kSignedBytes = true;  // Dot<8> undoes the offset itself
+struct Floats {
+  __m256 v;
+};
+struct Ints {
+  __m256i v;
+};
+struct Bytes {
+  __m256i v;
+};
+// vpmaddubsw adds products in pairs of 16 bits; they are widened before they could overflow:
+// 4 bits: 8 pairs of 2 x 15 x 127; 5 bits: 4 x (2 x 31 x 127); 6 bits: 2 x (2 x 63 x 127), all
+// below 2^15. 8 bits: |w| <= 128 unsigned, the sign moved to x: 2 x 128 x 127 < 2^15, each widened.
+template <int kBits>
+struct Dot {
+  __m256i narrow;
+  __m256i wide;
+};
+}  // namespace
+
+LS_INLINE Floats floats_load(const float* p) { return {_mm256_loadu_ps(p)}; }
+LS_INLINE void floats_store(float* p, Floats a) { _mm256_storeu_ps(p, a.v); }
+LS_INLINE Floats floats_set(float x) { return {_mm256_set1_ps(x)}; }
+LS_INLINE Floats floats_f16(const unsigned char* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LS_INLINE Floats floats_bf16(const unsigned char* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+}
+LS_INLINE Floats floats_of(Ints a) { return {_mm256_cvtepi32_ps(a.v)}; }
+LS_INLINE Floats add(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
+LS_INLINE Floats sub(Floats a, Floats b) { return {_mm256_sub_ps(a.v, b.v)}; }
+LS_INLINE Floats mul(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+LS_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+
+LS_INLINE Ints ints_set(int32_t x) { return {_mm256_set1_epi32(x)}; }
+LS_INLINE Ints ints_u8(const unsigned char* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+LS_INLINE Ints ints_i8(const unsigned char* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+LS_INLINE Ints add(Ints a, Ints b) { return {_mm256_add_epi32(a.v, b.v)}; }
+LS_INLINE Ints mul(Ints a, Ints b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+LS_INLINE Ints shift_left(Ints a, int bits) { return {_mm256_slli_epi32(a.v, bits)}; }
+
+LS_INLINE Bytes bytes_load(const unsigned char* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+LS_INLINE Bytes bytes_mask(Bytes a, int mask) {
+  return {_mm256_and_si256(a.v, _mm256_set1_epi8(static_cast<char>(mask)))};
+}
+LS_INLINE Bytes bytes_or(Bytes a, Bytes b) { return {_mm256_or_si256(a.v, b.v)}; }
+// Shifts in pairs of bytes: bits of the neighbour come in and are to be masked.
+LS_INLINE Bytes bytes_left(Bytes a, int bits) { return {_mm256_slli_epi16(a.v, bits)}; }
+LS_INLINE Bytes bytes_right(Bytes a, int bits) { return {_mm256_srli_epi16(a.v, bits)}; }
+LS_INLINE Ints ints_byte(Bytes four, int i) {
+  return {_mm256_and_si256(_mm256_srli_epi32(four.v, 8 * i), _mm256_set1_epi32(255))};
+}
+
+template <int kBits>
+LS_INLINE Dot<kBits> dot_begin(Ints start) {
+  return {_mm256_setzero_si256(), start.v};
+}
+LS_INLINE __m256i widen(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+LS_INLINE __m256i pairs_of_signed(Bytes w, __m256i x) {
+  const __m256i with_sign = _mm256_xor_si256(w.v, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(with_sign), _mm256_sign_epi8(x, with_sign));
+}
+// step: 0 … 3 within the 32 k, in order; 6 bits: within the 16 k, 0 and 1.
+template <int kBits>
+LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int step) {
+  int32_t x0, x1;
+  memcpy(&x0, x, 4);
+  memcpy(&x1, x + 4, 4);
+  const __m256i v0 = _mm256_set1_epi32(x0);
+  const __m256i v1 = _mm256_set1_epi32(x1);
+  if constexpr (kBits == 8) {
+    const __m256i sum =
+        _mm256_add_epi32(widen(pairs_of_signed(w0, v0)), widen(pairs_of_signed(w1, v1)));
+    dot.wide = _mm256_add_epi32(dot.wide, sum);
+    return;
+  }
+  constexpr int kStepsNarrow = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;
+  const __m256i pairs =
+      _mm256_add_epi16(_mm256_maddubs_epi16(w0.v, v0), _mm256_maddubs_epi16(w1.v, v1));
+  dot.narrow = step % kStepsNarrow == 0 ? pairs : _mm256_add_epi16(dot.narrow, pairs);
+  if (step % kStepsNarrow == kStepsNarrow - 1) {
+    dot.wide = _mm256_add_epi32(dot.wide, widen(dot.narrow));
+  }
+}
+template <int kBits>
+LS_INLINE Ints dot_end(Dot<kBits> dot) {
+  return {dot.wide};
+}
+
+LS_INLINE int32_t sum_of(__m128i q) {
+  const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi8(1), q);
+  const __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
+  const __m128i eights = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(eights, _mm_shuffle_epi32(eights, 0xB1)));
+}
+LS_INLINE __m128i to_q8(f32x16 a) {
+  const __m256i low = _mm256_cvtps_epi32(a.lo);
+  const __m256i high = _mm256_cvtps_epi32(a.hi);
+  const __m256i mixed = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
+  return _mm_packs_epi16(_mm256_castsi256_si128(mixed), _mm256_extracti128_si256(mixed, 1));
+}
+LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
+  const __m128i low = to_q8(a);
+  const __m128i high = to_q8(b);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), low);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), high);
+  *sum_low = sum_of(low);
+  *sum_high = sum_of(high);
+}
+
+#elif defined(LS_TARGET_SCALAR)
+
+namespace {
+constexpr int kLanes = 16;
+constexpr bool kSignedBytes = false;
+struct Floats {
+  float v[kLanes];
+};
+struct Ints {
+  int32_t v[kLanes];
+};
+struct Bytes {
+  unsigned char v[4 * kLanes];
+};
+template <int kBits>
+struct Dot {
+  int32_t v[kLanes];
+};
+}  // namespace
+
+// The `expression` of lane i for all lanes of a `type`.
+#define LS_EACH(type, expression)                                                          \
+  type r;                                                                                  \
+  for (int i = 0; i < static_cast<int>(sizeof r.v / sizeof r.v[0]); ++i) r.v[i] = (expression); \
+  return r
+
+LS_INLINE uint16_t u16_at(const unsigned char* p) {
+  return static_cast<uint16_t>(p[0] | p[1] << 8);
+}
+LS_INLINE Floats floats_load(const float* p) { LS_EACH(Floats, p[i]); }
+LS_INLINE void floats_store(float* p, Floats a) { memcpy(p, a.v, sizeof a.v); }
+LS_INLINE Floats floats_set(float x) { LS_EACH(Floats, x); }
+LS_INLINE Floats floats_f16(const unsigned char* p) {
+  LS_EACH(Floats, f16_to_f32(u16_at(p + 2 * i)));
+}
+LS_INLINE Floats floats_bf16(const unsigned char* p) {
+  LS_EACH(Floats, bf16_to_f32(u16_at(p + 2 * i)));
+}
+LS_INLINE Floats floats_of(Ints a) { LS_EACH(Floats, static_cast<float>(a.v[i])); }
+LS_INLINE Floats add(Floats a, Floats b) { LS_EACH(Floats, a.v[i] + b.v[i]); }
+LS_INLINE Floats sub(Floats a, Floats b) { LS_EACH(Floats, a.v[i] - b.v[i]); }
+LS_INLINE Floats mul(Floats a, Floats b) { LS_EACH(Floats, a.v[i] * b.v[i]); }
+LS_INLINE Floats fma(Floats a, Floats b, Floats c) {
+  LS_EACH(Floats, __builtin_fmaf(a.v[i], b.v[i], c.v[i]));
+}
+
+LS_INLINE Ints ints_set(int32_t x) { LS_EACH(Ints, x); }
+LS_INLINE Ints ints_u8(const unsigned char* p) { LS_EACH(Ints, p[i]); }
+LS_INLINE Ints ints_i8(const unsigned char* p) { LS_EACH(Ints, static_cast<int8_t>(p[i])); }
+LS_INLINE Ints add(Ints a, Ints b) { LS_EACH(Ints, a.v[i] + b.v[i]); }
+LS_INLINE Ints mul(Ints a, Ints b) { LS_EACH(Ints, a.v[i] * b.v[i]); }
+LS_INLINE Ints shift_left(Ints a, int bits) { LS_EACH(Ints, a.v[i] * (1 << bits)); }
+
+LS_INLINE Bytes bytes_load(const unsigned char* p) { LS_EACH(Bytes, p[i]); }
+LS_INLINE Bytes bytes_mask(Bytes a, int mask) {
+  LS_EACH(Bytes, static_cast<unsigned char>(a.v[i] & mask));
+}
+LS_INLINE Bytes bytes_or(Bytes a, Bytes b) {
+  LS_EACH(Bytes, static_cast<unsigned char>(a.v[i] | b.v[i]));
+}
+LS_INLINE Bytes bytes_left(Bytes a, int bits) {
+  LS_EACH(Bytes, static_cast<unsigned char>(a.v[i] << bits));
+}
+LS_INLINE Bytes bytes_right(Bytes a, int bits) {
+  LS_EACH(Bytes, static_cast<unsigned char>(a.v[i] >> bits));
+}
+LS_INLINE Ints ints_byte(Bytes four, int byte) { LS_EACH(Ints, four.v[4 * i + byte]); }
+
+template <int kBits>
+LS_INLINE Dot<kBits> dot_begin(Ints start) {
+  LS_EACH(Dot<kBits>, start.v[i]);
+}
+template <int kBits>
+LS_INLINE void dot_add(Dot<kBits>& dot, const Bytes& w0, const Bytes& w1, const int8_t* x, int) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      dot.v[i] += w0.v[4 * i + j] * x[j] + w1.v[4 * i + j] * x[4 + j];
+    }
+  }
+}
+template <int kBits>
+LS_INLINE Ints dot_end(Dot<kBits> dot) {
+  LS_EACH(Ints, dot.v[i]);
+}
+
+#undef LS_EACH
+
+LS_INLINE int32_t store_16(f32x16 a, int8_t* q) {
+  int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) {
+    // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
+    q[i] = static_cast<int8_t>((a.v[i] + 12582912.0f) - 12582912.0f);
+    sum += q[i];
+  }
+  return sum;
+}
+LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
+  *sum_low = store_16(a, q);
+  *sum_high = store_16(b, q + 16);
+}
+
+#endif
+
+// What each operation means, for all bodies:
+//   dot_begin(start), dot_add(dot, w0, w1, x, step), dot_end(dot): start plus, for each step of 8 k,
+//     the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8); quants unsigned, x in [-127, 127]
+//   store_q8(a, b, q, ...)   32 values in [-127, 127], rounded to nearest even; sums of the halves
+//   ints_byte(four, i)   byte i of each output's four
+
+}  // namespace lineshaft::kernels::LS_TARGET
