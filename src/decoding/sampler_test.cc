@@ -165,19 +165,23 @@ TEST(Sampler, LazyDrawEqualsTheFullArgmax) {
 TEST(Sampler, FiltersDoNotChangeTheWinnerAmongKeptTokens) {
   // Noise belongs to the token, not to its place in a list: when the winner is kept, it wins.
   Sampler sampler(best_kernels(), 1000);
-  int same = 0;
+  int kept = 0;
   for (int i = 0; i < 200; ++i) {
     const auto row = random_row(i, 1000, 12.0);
     SamplingParams open;
     open.seed = i;
     SamplingParams cut = open;
     cut.top_k = 300;
-    cut.top_p = 0.97f;
+    cut.top_p = 0.9f;
     const TokenId winner = *sampler.sample(row, open, kNoCounts, 0, i);
     const TokenId filtered = *sampler.sample(row, cut, kNoCounts, 0, i);
-    if (winner == filtered) ++same;
+    if (exact(row, cut)[winner] > 0) {
+      EXPECT_EQ(winner, filtered);
+      ++kept;
+    }
   }
-  EXPECT_GT(same, 180);
+  EXPECT_GT(kept, 100);
+  EXPECT_LT(kept, 200);
 }
 
 TEST(Sampler, GreedyTakesTheHighestWithTiesToTheLowerId) {
