@@ -83,6 +83,8 @@ class Scheduler {
   const Sequence* find(SeqId seq) const;
   // No sequence is left, in any state.
   bool idle() const { return sequences_.empty(); }
+  // Whether the oldest plan without an answer (there is one) has prompt rows.
+  bool oldest_has_prompt() const { return in_flight_.front().shape.has_prompt; }
   int32_t plans_in_flight() const { return static_cast<int32_t>(in_flight_.size()); }
 
   struct Counters {
