@@ -1,0 +1,130 @@
+#include "lineshaft/command_table.h"
+
+#include <CLI/CLI.hpp>
+
+#include "lineshaft/commands.h"
+#include "lineshaft/sizes.h"
+
+namespace lineshaft::app {
+namespace {
+
+CLI::Validator size_unit() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const StatusOr<int64_t> bytes = parse_size(text);
+        if (!bytes.ok()) return std::string(message_of(bytes.status()));
+        text = std::to_string(*bytes);
+        return {};
+      },
+      "SIZE");
+}
+
+void add_common(CLI::App* app, Config* c) {
+  app->add_flag("--json", c->common.json, "Facts as JSON on standard output, one object a line")
+      ->group("General");
+  app->add_option("--log-level", c->common.log_level, "debug, info, warning, error or off")
+      ->group("General");
+}
+
+void add_model(CLI::App* app, Config* c) {
+  app->add_option("MODEL,-m,--model", c->model.model, "A .gguf file or a short name")
+      ->group("Model");
+  app->add_option("--tokenizer", c->model.tokenizer,
+                  "A tokenizer.json in place of the model file's own")
+      ->group("Model");
+}
+
+void add_compute(CLI::App* app, Config* c) {
+  app->add_option("-t,--threads", c->model.threads, "Compute threads; 0: one a core")
+      ->check(CLI::Range(0, 1024))
+      ->group("Model");
+  app->add_option("--profile", c->model.profile, "Numerics: cpu-int8-1 or cpu-f32-1")
+      ->check(CLI::IsMember({"cpu-int8-1", "cpu-f32-1"}))
+      ->group("Model");
+  app->add_option("--kv-type", c->model.kv_type, "Stored keys and values: f16 or f32")
+      ->check(CLI::IsMember({"f16", "f32"}))
+      ->group("Model");
+  app->add_option("--kernels", c->model.kernels, "auto, scalar, avx2 or avx512")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))
+      ->group("Model");
+  app->add_option("-c,--max-context,--ctx-size,--max-model-len", c->memory.max_context,
+                  "Tokens of one sequence, prompt and answer; 0: the model's, or what fits")
+      ->transform(size_unit())
+      ->group("Memory");
+  app->add_option("--kv-memory", c->memory.kv_memory_bytes,
+                  "Memory for keys and values of all sequences; 0: chosen from what is free")
+      ->transform(size_unit())
+      ->group("Memory");
+  app->add_option("--block-tokens", c->memory.block_tokens, "Positions of one KV block")
+      ->check(CLI::IsMember({16, 32, 64, 128}))
+      ->group("Memory");
+}
+
+void add_scheduling(CLI::App* app, Config* c) {
+  app->add_option("--max-seqs,--max-num-seqs", c->scheduling.max_seqs,
+                  "Sequences running at once (also -np); context is not divided by it")
+      ->check(CLI::Range(1, 1024))
+      ->group("Scheduling");
+  app->add_option("--queue-max", c->scheduling.queue_max, "Requests waiting before 429")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("Scheduling");
+  app->add_option("--step-ms", c->scheduling.step_ms,
+                  "Time that one step may take, in milliseconds; 0: from the machine")
+      ->check(CLI::Range(0.0, 60'000.0))
+      ->group("Scheduling");
+  app->add_option("--step-tokens-max", c->scheduling.step_tokens_max, "Rows of one step at most")
+      ->check(CLI::Range(1, 65'536))
+      ->group("Scheduling");
+  app->add_flag("--plan-ahead,!--no-plan-ahead", c->scheduling.plan_ahead,
+                "Plan the next step while one runs")
+      ->group("Scheduling");
+}
+
+void add_sampling(CLI::App* app, Config* c) {
+  SamplingConfig& s = c->sampling;
+  const auto add = [&](const char* names, auto& field, const char* text) {
+    return app->add_option(names, field, text)->group("Sampling");
+  };
+  add("-n,--max-tokens", s.max_tokens, "Generated tokens at most")->check(CLI::Range(1, 1 << 24));
+  add("--temperature,--temp", s.temperature, "0: the likeliest token")->check(CLI::Range(0.0, 2.0));
+  add("--top-k", s.top_k, "Keep the k likeliest; 0: all")->check(CLI::Range(0, 1 << 24));
+  add("--top-p", s.top_p, "Keep the likeliest of this total")->check(CLI::Range(1e-6, 1.0));
+  add("--min-p", s.min_p, "Drop below this part of the best")->check(CLI::Range(0.0, 1.0));
+  add("--repetition-penalty,--repeat-penalty", s.repetition_penalty, "1: none")
+      ->check(CLI::Range(0.01, 100.0));
+  add("--presence-penalty", s.presence_penalty, "0: none")->check(CLI::Range(-2.0, 2.0));
+  add("--frequency-penalty", s.frequency_penalty, "0: none")->check(CLI::Range(-2.0, 2.0));
+  add("-s,--seed", s.seed, "Of the noise; equal seeds give equal answers");
+  app->add_flag("--ignore-eos", s.ignore_eos, "Go on after an end-of-answer token")
+      ->group("Sampling");
+}
+
+void doctor_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  add_compute(app, c);
+  add_common(app, c);
+}
+
+void pull_options(CLI::App* app, Config* c) {
+  PullConfig& p = c->pull;
+  app->add_option("SOURCE", p.source, "hf://org/repo/file.gguf or an https:// address");
+  app->add_option("--sha256", p.sha256, "The digest that the file must have");
+  app->add_option("-o,--output", p.output, "Where to put it; default: the models folder");
+  app->add_flag("--force", p.force, "Fetch even if the file exists");
+  app->add_option("--stall-seconds", p.stall_seconds, "Without a byte, then a new attempt")
+      ->check(CLI::Range(1, 3600));
+  app->add_option("--attempts", p.attempts, "Attempts before giving up")->check(CLI::Range(1, 100));
+  add_common(app, c);
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"pull", "Fetch a model file", pull_options, run_pull},
+      {"doctor", "Check this machine and say what to fix", doctor_options, run_doctor},
+  };
+  return table;
+}
+
+}  // namespace lineshaft::app

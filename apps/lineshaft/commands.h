@@ -1,0 +1,12 @@
+// The subcommands. Each gets the finished configuration and returns the process's exit code.
+// Results go to standard output, talk to standard error.
+#pragma once
+
+#include "lineshaft/config.h"
+
+namespace lineshaft::app {
+
+int run_doctor(const Config& config);
+int run_pull(const Config& config);
+
+}  // namespace lineshaft::app
