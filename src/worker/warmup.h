@@ -1,0 +1,18 @@
+// Warm-up: a few steps before serving, which touch memory and measure what steps cost.
+//
+// Uses the runner's real arena (no sequence may be in it yet: the contents of its first blocks are
+// overwritten) and leaves no sequence behind. Decides nothing: policy does the arithmetic.
+#pragma once
+
+#include "base/time.h"
+#include "core/step_plan.h"
+#include "worker/step_runner.h"
+
+namespace lineshaft::worker {
+
+// Runs steps of one and of many rows, with and without sampling, at short and at long context, and
+// fits StepCost to the fastest of each kind. Each of the four kinds is repeated while its quarter of
+// `budget` lasts, at least once, so a large model takes longer: two steps of one row, three of 32.
+StepCost warm_up(StepRunner& runner, Duration budget = Duration::milliseconds(200));
+
+}  // namespace lineshaft::worker
