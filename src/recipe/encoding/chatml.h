@@ -1,0 +1,32 @@
+// ChatMl: <|im_start|>role\ncontent<|im_end|>\n for each turn. The form of SmolLM2 and of ChatML
+// files without a default system prompt.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "recipe/encoding/chat_encoder.h"
+
+namespace lineshaft::recipe {
+
+class ChatMl final : public ChatEncoder {
+ public:
+  // `default_system` begins every conversation whose first turn is not a system turn; "": nothing
+  // does. The ids are those of <|im_start|> and <|im_end|>.
+  ChatMl(std::shared_ptr<const Tokenizer> tokenizer, TokenId im_start, TokenId im_end,
+         std::string default_system);
+
+  std::vector<TokenId> encode(const Conversation& conversation, bool open_answer) const override;
+
+ private:
+  void append_turn(std::vector<TokenId>& out, std::string_view role,
+                   std::string_view content) const;
+  void append_plain(std::vector<TokenId>& out, std::string_view text) const;
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const TokenId im_start_;
+  const TokenId im_end_;
+  const std::string default_system_;
+};
+
+}  // namespace lineshaft::recipe
