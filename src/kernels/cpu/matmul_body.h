@@ -243,13 +243,14 @@ void unpack_panel(const PackedView& w, int64_t first_tile, int64_t tile_count, i
                   int64_t count, float* panel) {
   for (int64_t t = 0; t < tile_count; ++t) {
     const unsigned char* tile = w.data + (first_tile + t) * w.tile_bytes;
-    for (int64_t b = 0; b < count / 32; ++b) {
-      float* to = panel + b * 32 * kPanelOutputs + t * kTileOutputs;
-      if constexpr (packed_layout(kType).bits == 0) {
-        unpack_plain<kType>(tile, begin / 32 + b, to, kPanelOutputs);
-      } else {
-        const int64_t scales_at = packed_quant_bytes(packed_layout(kType), w.k);
-        unpack_block<kType>(tile, scales_at, begin / 32 + b, to, kPanelOutputs);
+    float* to = panel + t * kTileOutputs;
+    if constexpr (packed_layout(kType).bits == 0) {
+      unpack_plain<kType>(tile, begin, count, to, kPanelOutputs);
+    } else {
+      const int64_t scales_at = packed_quant_bytes(packed_layout(kType), w.k);
+      for (int64_t b = 0; b < count / 32; ++b) {
+        unpack_block<kType>(tile, scales_at, begin / 32 + b, to + b * 32 * kPanelOutputs,
+                            kPanelOutputs);
       }
     }
   }

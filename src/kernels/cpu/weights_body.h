@@ -120,12 +120,13 @@ void unpack_block(const unsigned char* tile, int64_t scales_at, int64_t block, f
   }
 }
 
-// The same for the formats that are not quantised.
+// The same for `count` k from `begin` in the formats that are not quantised.
 template <WeightType kType>
-void unpack_plain(const unsigned char* tile, int64_t block, float* out, int stride) {
+void unpack_plain(const unsigned char* tile, int64_t begin, int64_t count, float* out,
+                  int stride) {
   constexpr int kBytes = packed_layout(kType).quant_bytes;
-  for (int i = 0; i < 32; ++i) {
-    const unsigned char* from = tile + (32 * block + i) * kBytes;
+  for (int64_t i = 0; i < count; ++i) {
+    const unsigned char* from = tile + (begin + i) * kBytes;
     for (int lane = 0; lane < kTileOutputs; lane += kLanes) {
       Floats w;
       if constexpr (kType == WeightType::kF32) {
