@@ -148,10 +148,8 @@ void reset(const Softmax& state, int queries, int head_dim) {
   }
 }
 
-// Multiplies a row of V sums; by 1 it would change nothing.
-void rescale(float* values, float factor, int head_dim) {
-  if (factor == 1.0f) return;
-  for (int d = 0; d < head_dim; d += 16) store(values + d, mul(load(values + d), set(factor)));
+void rescale(float* values, f32x16 factor, int head_dim) {
+  for (int d = 0; d < head_dim; d += 16) store(values + d, mul(load(values + d), factor));
 }
 
 // Scores of the tile's positions [begin, end) (multiples of 16 around what any query needs).
@@ -167,32 +165,41 @@ void tile_scores(const HeadView<Element>& view, const QueryBlock& block, int32_t
            block.p + (begin - tile));
 }
 
-// Scores of one query → weights relative to its new largest score; [from, to) of the tile is valid.
-void tile_softmax(const Softmax& state, int i, float* p, float scale, int from, int to,
-                  int head_dim) {
-  const f32x16 lowest = set(kLowest);
+LS_INLINE Mask16 valid_lanes(int group, int from, int to) {
+  const int first = smaller(larger(from - 16 * group, 0), 16);
+  return lanes(first, smaller(larger(to - 16 * group, first), 16));
+}
+
+// Scores of one query → weights relative to its new largest score; [from, to) of the tile is
+// valid, all of it with kAll.
+template <bool kAll>
+LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, float scale, int from, int to,
+                            int head_dim) {
   f32x16 scores[kTileGroups];
-  Mask16 valid[kTileGroups];
+#pragma GCC unroll 4
   for (int g = 0; g < kTileGroups; ++g) {
-    const int first = smaller(larger(from - 16 * g, 0), 16);
-    valid[g] = lanes(first, smaller(larger(to - 16 * g, first), 16));
-    scores[g] = select(valid[g], mul(load(p + 16 * g), set(scale)), lowest);
+    scores[g] = mul(load(p + 16 * g), set(scale));
+    if (!kAll) scores[g] = select(valid_lanes(g, from, to), scores[g], set(kLowest));
   }
   const float tile_largest = largest(max(max(scores[0], scores[1]), max(scores[2], scores[3])));
   const float old_largest = state.largest[i];
-  const float new_largest = tile_largest > old_largest ? tile_largest : old_largest;
-  alignas(64) float factors[16];
-  store(factors, exp(set(old_largest - new_largest)));
-  f32x16 sums = mul(load(state.lanes + 16 * i), load(factors));
+  f32x16 sums = load(state.lanes + 16 * i);
+  float new_largest = old_largest;
+  if (tile_largest > old_largest) {  // else the factor is e^0 = 1, which changes nothing
+    new_largest = tile_largest;
+    const f32x16 factor = exp(set(old_largest - new_largest));
+    sums = mul(sums, factor);
+    rescale(state.values + i * kAttentionRowStride, factor, head_dim);
+    state.largest[i] = new_largest;
+  }
+#pragma GCC unroll 4
   for (int g = 0; g < kTileGroups; ++g) {
-    const f32x16 weights = exp(sub(scores[g], set(new_largest)));
-    const f32x16 kept = select(valid[g], weights, set(0.0f));
-    store(p + 16 * g, kept);
-    sums = add(sums, kept);
+    f32x16 weights = exp(sub(scores[g], set(new_largest)));
+    if (!kAll) weights = select(valid_lanes(g, from, to), weights, set(0.0f));
+    store(p + 16 * g, weights);
+    sums = add(sums, weights);
   }
   store(state.lanes + 16 * i, sums);
-  state.largest[i] = new_largest;
-  rescale(state.values + i * kAttentionRowStride, factors[0], head_dim);
 }
 
 // Adds weights * V of positions [begin, end), all valid for queries [low, high).
@@ -236,9 +243,13 @@ void attend_tile(const HeadView<Element>& view, const QueryBlock& block, int32_t
   for (int i = 0; i < block.queries; ++i) {
     const int32_t from = larger(tile, block.begin[i]);
     const int32_t to = smaller(tile + kTile, block.end[i]);
-    if (from >= to) continue;
-    tile_softmax(block.segment, i, block.p + i * kAttentionRowStride, view.shape.scale,
-                 from - tile, to - tile, view.shape.head_dim);
+    float* p = block.p + i * kAttentionRowStride;
+    if (to - from == kTile) {
+      tile_softmax<true>(block.segment, i, p, view.shape.scale, 0, kTile, view.shape.head_dim);
+    } else if (from < to) {
+      tile_softmax<false>(block.segment, i, p, view.shape.scale, from - tile, to - tile,
+                          view.shape.head_dim);
+    }
   }
   tile_values(view, block, tile, begin, end);
 }
