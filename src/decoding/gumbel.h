@@ -1,8 +1,7 @@
 // Gumbel noise from counter-based bits: noise = f(seed, choice, position, token).
 //
 // Owns the map from bits to noise and its bounds. Holds no state: whoever asks for the same
-// (seed, choice, position, token) gets the same bits on every machine, in any order. Uses double
-// arithmetic (+, -, *, /) only, no libm, so that the bits of the result are the same everywhere.
+// (seed, choice, position, token) gets the same bits on every machine, in any order (math.h).
 #pragma once
 
 #include <bit>
@@ -17,9 +16,6 @@ namespace lineshaft::decoding {
 // (-ln(53 ln 2) = -3.6038).
 inline constexpr double kGumbelMax = 36.737;
 inline constexpr double kGumbelMin = -3.604;
-
-// Natural logarithm of a positive normal double, within a few 1e-16 relative to max(|ln x|, 1).
-double ln(double x);
 
 // A standard Gumbel variable -ln(-ln u) from 64 uniform bits; small bits give large noise.
 double gumbel(uint64_t bits);

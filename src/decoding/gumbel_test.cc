@@ -10,16 +10,6 @@
 namespace lineshaft::decoding {
 namespace {
 
-TEST(Gumbel, LogarithmAgreesWithLibm) {
-  const RngKey key(1);
-  for (uint64_t i = 0; i < 100'000; ++i) {
-    const double x = std::ldexp(1.0 + static_cast<double>(key.bits(i) >> 12) * 0x1p-52,
-                                static_cast<int>(key.below(~i, 120)) - 60);
-    EXPECT_NEAR(ln(x), std::log(x), 4e-16 * std::max(1.0, std::abs(std::log(x)))) << x;
-  }
-  EXPECT_EQ(ln(1.0), 0.0);
-}
-
 TEST(Gumbel, EqualsTheDefinitionWhereLibmIsPrecise) {
   const RngKey key(2);
   for (uint64_t i = 0; i < 100'000; ++i) {

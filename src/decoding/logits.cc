@@ -1,14 +1,18 @@
 #include "decoding/logits.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+
+#include "decoding/math.h"
 
 namespace lineshaft::decoding {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kMassOne = 0x1p40;
+constexpr float kMasslessBelow = 28.0f;  // e^-28 < 2^-40
 
 bool by_token(const TokenCounts::Entry& entry, TokenId token) { return entry.token < token; }
 
@@ -99,38 +103,37 @@ void select_top_k(std::span<const float> values, float shift, float factor, int6
 }
 
 uint64_t mass_of(float z) {
-  return static_cast<uint64_t>(static_cast<double>(kernels::exp_f32(z)) * kMassOne);
+  return z > -kMasslessBelow ? static_cast<uint64_t>(exp(static_cast<double>(z)) * kMassOne) : 0;
 }
 
 void keep_mass(std::vector<Candidate>& candidates, uint64_t mass) {
-  // Quickselect by mass: [begin, low) is kept, [high, end) is not needed, `mass` is still missing.
-  constexpr ptrdiff_t kSortBelow = 32;
-  auto low = candidates.begin();
-  auto high = candidates.end();
-  mass = std::max<uint64_t>(mass, 1);
-  while (high - low > kSortBelow) {
-    Candidate trio[3] = {*low, low[(high - low) / 2], *(high - 1)};
-    std::sort(trio, trio + 3, better);
-    // The pivot and all that is better comes first; the worst of the three does not.
-    const auto middle = std::partition(
-        low, high, [&](const Candidate& c) { return !better(trio[1], c); });
-    uint64_t upper = 0;
-    for (auto it = low; it != middle; ++it) upper += mass_of(it->z);
-    if (upper >= mass) {
-      high = middle;
-    } else {
-      mass -= upper;
-      low = middle;
-    }
-  }
+  // Buckets of equal width in z, best first: only the bucket in which the sum reaches `mass` needs
+  // an order inside.
+  constexpr int kBuckets = 1024;
+  float range = 0.0f;
+  for (const Candidate& c : candidates) range = std::max(range, std::min(-c.z, kMasslessBelow));
+  const float scale = range > 0.0f ? kBuckets / range : 0.0f;
+  const auto bucket_of = [&](const Candidate& c) {
+    return std::min(static_cast<int>(std::min(-c.z, kMasslessBelow) * scale), kBuckets - 1);
+  };
+  std::array<uint64_t, kBuckets> masses{};
+  for (const Candidate& c : candidates) masses[bucket_of(c)] += mass_of(c.z);
+  uint64_t missing = std::max<uint64_t>(mass, 1);
+  int border = 0;
+  while (border < kBuckets - 1 && masses[border] < missing) missing -= masses[border++];
+
+  const auto low = std::partition(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return bucket_of(c) < border; });
+  auto high = std::partition(low, candidates.end(),
+                             [&](const Candidate& c) { return bucket_of(c) == border; });
   std::sort(low, high, better);
   for (auto it = low; it != high; ++it) {
     const uint64_t own = mass_of(it->z);
-    if (own >= mass) {
+    if (own >= missing) {
       high = it + 1;
       break;
     }
-    mass -= own;
+    missing -= own;
   }
   candidates.erase(high, candidates.end());
 }
@@ -150,7 +153,7 @@ bool CandidateFilter::nucleus_of_row(std::span<const float> logits, float highes
   for (size_t i = 0; i < logits.size(); ++i) z[i] = (logits[i] - highest) * factor;
   const float lse = kernels_.log_sum_exp(z.data(), static_cast<int64_t>(z.size()));
   if (!std::isfinite(lse)) return false;
-  const double total = static_cast<double>(kernels::exp_f32(lse));
+  const double total = exp(static_cast<double>(lse));
   // All tokens below `floor` together have at most (1 - top_p) of the mass, so the smallest set
   // lies above it. The thousandth covers rounding.
   const double rest = (1.0 - static_cast<double>(top_p)) * total / static_cast<double>(z.size());

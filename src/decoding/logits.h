@@ -58,7 +58,7 @@ void select_top_k(std::span<const float> values, float shift, float factor, int6
 
 // Shrinks `candidates` to the smallest set of the best whose masses add up to `mass`; all stay
 // when they do not, and the best always does. Masses are integers, so no order of additions can
-// matter. Cost: linear on average.
+// matter. Cost: linear, and a sort of the tokens that lie close to the border.
 void keep_mass(std::vector<Candidate>& candidates, uint64_t mass);
 // floor(e^z * 2^40), z <= 0.
 uint64_t mass_of(float z);

@@ -14,8 +14,11 @@ struct Best {
   double score = -std::numeric_limits<double>::infinity();
   TokenId token = -1;
 
+  // Most tokens can't win with the leading zeros of their bits: no logarithm is computed for them.
   void offer(double z, TokenId candidate, const NoiseRow& noise) {
-    const double other = z + noise.noise(candidate);
+    const uint64_t bits = noise.bits(candidate);
+    if (z + gumbel_bound(bits) < score) return;
+    const double other = z + gumbel(bits);
     if (other > score || (other == score && candidate < token)) {
       score = other;
       token = candidate;
@@ -29,8 +32,8 @@ TokenId draw(std::span<const Candidate> candidates, const NoiseRow& noise) {
   return best.token;
 }
 
-// Draws from the whole row (min-p cuts at `floor`). Most tokens can't win whatever their noise,
-// or with the number of leading zeros of their bits: for them no logarithm is computed.
+// Draws from the whole row (min-p cuts at `floor`). The highest logit goes first: tokens far below
+// its score can't win whatever their noise.
 TokenId draw_from_row(std::span<const float> logits, TokenId highest, float factor, float floor,
                       const NoiseRow& noise) {
   const float shift = logits[static_cast<size_t>(highest)];
@@ -39,9 +42,7 @@ TokenId draw_from_row(std::span<const float> logits, TokenId highest, float fact
   for (size_t i = 0; i < logits.size(); ++i) {
     const float z = (logits[i] - shift) * factor;
     if (!(z >= floor) || z < best.score - kGumbelMax) continue;
-    const auto token = static_cast<TokenId>(i);
-    if (z + gumbel_bound(noise.bits(token)) < best.score) continue;
-    best.offer(z, token, noise);
+    best.offer(z, static_cast<TokenId>(i), noise);
   }
   return best.token;
 }
