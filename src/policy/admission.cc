@@ -95,8 +95,8 @@ Status Admission::admit(const Order& order, int32_t waiting, Duration backlog, I
   if (waiting >= config_.limits.queue_max) {
     const Duration wait = std::max(Duration::seconds(1), backlog);
     return with_retry_after(
-        resource_exhausted("the queue is full: {} requests wait (--queue-max); retry after {:.0f} s",
-                           waiting, wait.in_seconds()),
+        resource_exhausted("the queue is full: {} requests wait (--queue-max); retry after "
+                           "{:.0f} s", waiting, wait.in_seconds()),
         wait);
   }
   Account& account = account_of(order.tenant, now);

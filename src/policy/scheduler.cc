@@ -1,6 +1,7 @@
 #include "policy/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "base/check.h"
@@ -34,7 +35,9 @@ constexpr double kQuantumShare = 0.125;
 
 Status validate(const SchedulerConfig& config) {
   const Limits& l = config.limits;
-  if (l.block_tokens < 1) return invalid_argument("block_tokens is {}, not positive", l.block_tokens);
+  if (l.block_tokens < 1) {
+    return invalid_argument("block_tokens is {}, not positive", l.block_tokens);
+  }
   if (l.kv_blocks < 1) return invalid_argument("kv_blocks is {}, not positive", l.kv_blocks);
   if (l.context_tokens < 2) {
     return invalid_argument("context_tokens is {}, less than 2", l.context_tokens);
@@ -43,11 +46,15 @@ Status validate(const SchedulerConfig& config) {
     return invalid_argument("sequences_max is {}, not positive", l.sequences_max);
   }
   if (l.step_tokens_max < l.sequences_max) {
-    return invalid_argument("step_tokens_max is {}, less than sequences_max, {}: a decode step would "
-                            "not fit", l.step_tokens_max, l.sequences_max);
+    return invalid_argument("step_tokens_max is {}, less than sequences_max, {}: a decode step "
+                            "would not fit", l.step_tokens_max, l.sequences_max);
   }
   if (!(config.step_ms > 0.0 && config.step_ms <= 1e6)) {
     return invalid_argument("step_ms is {}, not in (0, 1000000]", config.step_ms);
+  }
+  if (!(config.prompt_step_ms >= config.step_ms && config.prompt_step_ms <= 1e6)) {
+    return invalid_argument("prompt_step_ms is {}, not in [step_ms, 1000000]",
+                            config.prompt_step_ms);
   }
   if (config.age_bound.ns <= 0) return invalid_argument("age_bound is not positive");
   return ok_status();
@@ -77,6 +84,7 @@ std::optional<StepPlan> Scheduler::plan(Instant now) {
 
 // Blocks taken in this step must not evict what the next sequences in line will want.
 void Scheduler::keep_prefixes_of_next() {
+  if (pool_.ledger().cached() == 0) return;
   std::vector<const Sequence*> next;
   for (const SeqId id : waiting_) {
     if (static_cast<int32_t>(next.size()) == kNextCount) break;
@@ -140,18 +148,19 @@ void Scheduler::preempt_for(const Sequence& seq) {
 }
 
 void Scheduler::plan_prompts(Draft& draft) {
-  const double decode_ms = cost_.predict_ms(draft.shape);
-  double budget_ms =
-      std::max(config_.step_ms - decode_ms, config_.step_ms * kPromptShareMin);
+  // A step without decode rows keeps nobody's next token waiting.
+  const double target_ms = draft.work.empty() ? config_.prompt_step_ms : config_.step_ms;
+  double budget_ms = std::max(target_ms - cost_.predict_ms(draft.shape),
+                              config_.step_ms * kPromptShareMin);
   start_reserved(draft);
   plan_aged(draft, &budget_ms);
 
   std::vector<PromptQueue> queues(kPriorities);
-  std::set<SeqId> all = waiting_;
-  for (const SeqId id : running_) {
-    if (get(id).state == SeqState::kPrefilling) all.insert(id);
-  }
-  for (const SeqId id : all) {  // ids rise in order of arrival
+  std::vector<SeqId> all;  // ids rise in order of arrival
+  std::set_union(waiting_.begin(), waiting_.end(), running_.begin(), running_.end(),
+                 std::back_inserter(all));
+  std::erase_if(all, [this](SeqId id) { return get(id).state == SeqState::kDecoding; });
+  for (const SeqId id : all) {
     Sequence& seq = get(id);
     queues[static_cast<size_t>(seq.priority)].push(&seq);
   }

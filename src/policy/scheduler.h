@@ -39,7 +39,8 @@ namespace lineshaft::policy {
 struct SchedulerConfig {
   Limits limits;
   StepCost cost;                                // of this worker, measured at start
-  double step_ms = 50.0;                        // target for a step that mixes decode and prompts
+  double step_ms = 50.0;                        // target for a step with decode rows
+  double prompt_step_ms = 100.0;                // and for one without; at least step_ms
   Duration age_bound = Duration::seconds(5);    // beyond this, waiting outweighs priority
 };
 

@@ -74,11 +74,11 @@ bool Scheduler::prefix_in_the_making(Sequence& seq) {
 }
 
 Scheduler::Start Scheduler::start(Sequence& seq) {
+  if (running() + leaving_ >= config_.limits.sequences_max) return Start::kNoRoom;
   if (prefix_in_the_making(seq)) {
     ++counters_.prefix_waits;
     return Start::kPrefixInTheMaking;
   }
-  if (running() + leaving_ >= config_.limits.sequences_max) return Start::kNoRoom;
   const auto chain = reusable(seq, config_.limits.block_tokens);
   const BlockPool::Match match = pool_.match(chain);
   const int32_t fresh = blocks_for(seq.known) - match.blocks;

@@ -15,7 +15,7 @@ struct WorkerFaults {
 struct CallerFaults {
   int32_t cancel_permille = 0;         // requests that are cancelled at some time
   int32_t cancel_choice_permille = 0;  // requests that lose one choice at some time
-  int32_t cancel_on_token_permille = 0;  // choices cancelled right at some token, as stop strings do
+  int32_t cancel_on_token_permille = 0;  // requests that lose one at a token, by a stop string
   int32_t deadline_permille = 0;       // requests with a deadline that may pass
   int32_t impossible_permille = 0;     // requests that fit no context or pool
 };

@@ -162,6 +162,7 @@ Scenario draw_scenario(uint64_t seed) {
   policy::SchedulerConfig& scheduler = out.engine.scheduler;
   scheduler.limits = draw_limits(dice);
   scheduler.step_ms = dice.between(2, 60);
+  scheduler.prompt_step_ms = scheduler.step_ms * dice.between(1, 4);
   scheduler.age_bound = Duration::milliseconds(dice.between(50, 2000));
   out.true_cost.base_ms = dice.between(0, 50) * 0.1;
   out.true_cost.row_ms = dice.between(1, 20) * 0.1;

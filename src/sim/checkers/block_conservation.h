@@ -14,7 +14,8 @@ inline void check_block_conservation(int32_t free, int32_t cached, int32_t held,
                                      std::vector<std::string>* violations) {
   if (held == 0 && free + cached == total) return;
   violations->push_back(
-      fmt::format("{} free, {} cached, {} held of {} blocks at the end", free, cached, held, total));
+      fmt::format("{} free, {} cached, {} held of {} blocks at the end", free, cached, held,
+                  total));
 }
 
 }  // namespace lineshaft::sim
