@@ -13,17 +13,18 @@
 namespace lineshaft::kernels::LS_TARGET {
 namespace {
 
-// Queries at once, and accumulators of sixteen lanes that stay in registers: AVX-512 has 32
-// registers, AVX2 has 16 of half the size; a load of B and a broadcast of A need the rest.
+// Queries at once, whose accumulators (and a row of B and a broadcast of A) fit the registers: 32 of
+// 16 lanes in AVX-512, 16 of 8 lanes in AVX2. With fewer queries a strip of B is up to four rows of
+// lanes wide, as long as that many accumulators of 16 lanes do not spill.
 #if defined(LS_TARGET_AVX512)
 constexpr int kQueriesMax = kAttentionQueriesMax;
-constexpr int kAccumulators = 24;
+constexpr int kAccumulatorsWide = 24;
 #elif defined(LS_TARGET_AVX2)
 constexpr int kQueriesMax = 6;
-constexpr int kAccumulators = 6;
+constexpr int kAccumulatorsWide = 4;
 #else
 constexpr int kQueriesMax = 4;
-constexpr int kAccumulators = 4;
+constexpr int kAccumulatorsWide = 4;
 #endif
 
 constexpr int kTile = 64;
@@ -49,7 +50,7 @@ struct QueryBlock {
 };
 
 constexpr int width_for(int queries) {
-  const int width = kAccumulators / queries;
+  const int width = kAccumulatorsWide / queries;
   return width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
