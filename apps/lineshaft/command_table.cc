@@ -99,6 +99,17 @@ void add_sampling(CLI::App* app, Config* c) {
       ->group("Sampling");
 }
 
+void tokenize_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  add_common(app, c);
+}
+
+void inspect_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  add_compute(app, c);
+  add_common(app, c);
+}
+
 void doctor_options(CLI::App* app, Config* c) {
   add_model(app, c);
   add_compute(app, c);
@@ -122,6 +133,9 @@ void pull_options(CLI::App* app, Config* c) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"pull", "Fetch a model file", pull_options, run_pull},
+      {"inspect", "Show a model file's metadata, tensors and memory plan", inspect_options,
+       run_inspect},
+      {"tokenize", "Turn lines of text into token ids", tokenize_options, run_tokenize},
       {"doctor", "Check this machine and say what to fix", doctor_options, run_doctor},
   };
   return table;

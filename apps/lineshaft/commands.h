@@ -7,6 +7,8 @@
 namespace lineshaft::app {
 
 int run_doctor(const Config& config);
+int run_inspect(const Config& config);
 int run_pull(const Config& config);
+int run_tokenize(const Config& config);
 
 }  // namespace lineshaft::app
