@@ -10,9 +10,11 @@
 
 namespace lineshaft::worker {
 
-// Runs steps of one and of many rows, with and without sampling, at short and at long context, and
-// fits StepCost to the fastest of each kind. Each of the four kinds is repeated while its quarter of
-// `budget` lasts, at least once, so a large model takes longer: two steps of one row, three of 32.
+// Runs steps of one and of many rows, of one and of many answers, at short and at long context, and
+// fits StepCost to the fastest of each kind: base_ms holds what the first answer of a step costs
+// (reading the output projection), sample_ms what a further one does. Repeats all five kinds of
+// steps while `budget` lasts, at least once each, so a large model takes longer: about three steps
+// of one row, three of 32 and one of 16.
 StepCost warm_up(StepRunner& runner, Duration budget = Duration::milliseconds(200));
 
 }  // namespace lineshaft::worker
