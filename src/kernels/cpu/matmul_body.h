@@ -14,30 +14,43 @@ namespace {
 
 #define LS_UNROLL _Pragma("GCC unroll 16")
 
-// Rows that share the unpacked weights of a block: each holds an integer and a float register.
+// A group of kTiles tiles x kRows rows is computed at once: rows share the unpacking of the weights,
+// tiles share the loads of activations; each pair holds an integer and a float register.
 #if defined(LS_TARGET_AVX512)
-constexpr int kInt8Rows = 8;
+constexpr int kInt8Tiles = 2;
+constexpr int kInt8Rows = 4;
 #else
+constexpr int kInt8Tiles = 1;
 constexpr int kInt8Rows = 4;
 #endif
 
-LS_INLINE const QuantisedBlock& row_block(const QuantisedBlock* x, int64_t stride, int row) {
-  return x[row * stride];
-}
+// What a group reads of the weights; the positions move on from block to block.
+struct WeightCursor {
+  const unsigned char* quants;
+  const unsigned char* scales;
+  int64_t tile_bytes;  // from one tile of the group to the next
+  int lane;
+};
 
-// Adds steps kBegin … kEnd - 1 (8 k each) of a block to the dots of kRows rows.
-template <int kBits, int kRows, int kStep, int kEnd>
-LS_INLINE void dot_steps(const unsigned char* quants, int lane, const QuantisedBlock* x,
-                         int64_t stride, Dot<kBits>* dot) {
-  Bytes w0, w1;
-  load_quants<kBits, kStep>(quants, lane, &w0, &w1);
+// Adds steps kStep … kEnd - 1 (8 k each) of a block to the dots of a group.
+template <int kBits, int kTiles, int kRows, int kStep, int kEnd>
+LS_INLINE void dot_steps(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
+                         Dot<kBits> (*dot)[kRows]) {
+  Bytes w0[kTiles], w1[kTiles];
+  LS_UNROLL
+  for (int t = 0; t < kTiles; ++t) {
+    load_quants<kBits, kStep>(w.quants + t * w.tile_bytes, w.lane, &w0[t], &w1[t]);
+  }
   LS_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    const int step = kBits == 6 ? kStep % 2 : kStep;
-    dot_add<kBits>(dot[r], w0, w1, row_block(x, stride, r).q + 8 * kStep, step);
+    LS_UNROLL
+    for (int t = 0; t < kTiles; ++t) {
+      const int step = kBits == 6 ? kStep % 2 : kStep;
+      dot_add<kBits>(dot[t][r], w0[t], w1[t], x[r * stride].q + 8 * kStep, step);
+    }
   }
   if constexpr (kStep + 1 < kEnd) {
-    dot_steps<kBits, kRows, kStep + 1, kEnd>(quants, lane, x, stride, dot);
+    dot_steps<kBits, kTiles, kRows, kStep + 1, kEnd>(w, x, stride, dot);
   }
 }
 
@@ -52,98 +65,159 @@ LS_INLINE Ints dot_start(int32_t neg_sum) {
   }
 }
 
-// The exact dots of a block's 32 k; in Q6_K each half's dot times its sub-scale.
-template <WeightType kType, int kRows>
-LS_INLINE void block_dots(const unsigned char* quants, const unsigned char* sub, int lane,
-                          const QuantisedBlock* x, int64_t stride, Ints* result) {
+// The exact dots of a block's 32 k.
+template <WeightType kType, int kTiles, int kRows>
+LS_INLINE void block_dots(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
+                          Ints (*result)[kRows]) {
   constexpr int kBits = packed_layout(kType).bits;
-  Dot<kBits> dot[kRows];
-  if constexpr (kType == WeightType::kQ6_K) {
+  Dot<kBits> dot[kTiles][kRows];
+  LS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Ints start = dot_start<kType>(x[r * stride].neg_sum);
     LS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      dot[r] = dot_begin<kBits>(dot_start<kType>(row_block(x, stride, r).neg_sum_low));
-    }
-    dot_steps<kBits, kRows, 0, 2>(quants, lane, x, stride, dot);
-    const Ints first = ints_i8(sub + lane);
-    const Ints second = ints_i8(sub + kTileOutputs + lane);
+    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<kBits>(start);
+  }
+  dot_steps<kBits, kTiles, kRows, 0, 4>(w, x, stride, dot);
+  LS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
     LS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const QuantisedBlock& b = row_block(x, stride, r);
-      result[r] = mul(dot_end(dot[r]), first);
-      dot[r] = dot_begin<kBits>(dot_start<kType>(b.neg_sum - b.neg_sum_low));
-    }
-    dot_steps<kBits, kRows, 2, 4>(quants, lane, x, stride, dot);
-    LS_UNROLL
-    for (int r = 0; r < kRows; ++r) result[r] = add(result[r], mul(dot_end(dot[r]), second));
-  } else {
-    LS_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      dot[r] = dot_begin<kBits>(dot_start<kType>(row_block(x, stride, r).neg_sum));
-    }
-    dot_steps<kBits, kRows, 0, 4>(quants, lane, x, stride, dot);
-    LS_UNROLL
-    for (int r = 0; r < kRows; ++r) result[r] = dot_end(dot[r]);
+    for (int t = 0; t < kTiles; ++t) result[t][r] = dot_end(dot[t][r]);
   }
 }
 
-// kRows rows x kLanes outputs of one tile; blocks of 32 k ascending, one chain an output.
-template <WeightType kType, int kRows>
-void int8_rows(const unsigned char* tile, int64_t scales_at, int lane, int64_t k,
-               const QuantisedBlock* x, float* y, int64_t y_stride) {
+// Half a block of Q6_K: its dots times the half's sub-scales, added to result.
+template <int kTiles, int kRows, int kHalf>
+LS_INLINE void half_dots(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
+                         Ints (*result)[kRows]) {
+  Dot<6> dot[kTiles][kRows];
+  LS_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const QuantisedBlock& b = x[r * stride];
+    const int32_t neg_sum = kHalf == 0 ? b.neg_sum_low : b.neg_sum - b.neg_sum_low;
+    const Ints start = dot_start<WeightType::kQ6_K>(neg_sum);
+    LS_UNROLL
+    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<6>(start);
+  }
+  dot_steps<6, kTiles, kRows, 2 * kHalf, 2 * kHalf + 2>(w, x, stride, dot);
+  LS_UNROLL
+  for (int t = 0; t < kTiles; ++t) {
+    const unsigned char* sub = w.scales + t * w.tile_bytes + kHalf * kTileOutputs;
+    const Ints scale = ints_i8(sub + w.lane);
+    LS_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Ints product = mul(dot_end(dot[t][r]), scale);
+      result[t][r] = kHalf == 0 ? product : add(result[t][r], product);
+    }
+  }
+}
+
+// One block of 32 k: the group's chains go on by one or two links.
+template <WeightType kType, int kTiles, int kRows>
+LS_INLINE void add_block(const WeightCursor& w, const Scales* head, const QuantisedBlock* x,
+                         int64_t stride, Floats (*acc)[kRows]) {
+  Ints dot[kTiles][kRows];
+  if constexpr (kType == WeightType::kQ6_K) {
+    half_dots<kTiles, kRows, 0>(w, x, stride, dot);
+    half_dots<kTiles, kRows, 1>(w, x, stride, dot);
+  } else {
+    block_dots<kType, kTiles, kRows>(w, x, stride, dot);
+  }
+  LS_UNROLL
+  for (int t = 0; t < kTiles; ++t) {
+    const Scales s = block_scales<kType>(head[t], w.scales + t * w.tile_bytes, w.lane);
+    LS_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const QuantisedBlock& b = x[r * stride];
+      acc[t][r] = fma(floats_of(dot[t][r]), mul(s.scale, floats_set(b.scale)), acc[t][r]);
+      if constexpr (packed_layout(kType).has_min) {
+        acc[t][r] = fma(s.min, floats_set(b.sum), acc[t][r]);
+      }
+    }
+  }
+}
+
+// A group's products, kLanes outputs of each tile; blocks of 32 k ascending, one chain an output.
+// Touches what lies prefetch_bytes ahead, so that the next tiles are on their way.
+template <WeightType kType, int kTiles, int kRows>
+void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes, const QuantisedBlock* x,
+                float* y, int64_t y_stride) {
   constexpr PackedLayout kLayout = packed_layout(kType);
   using Stream = ScaleStream<kType>;
-  const int64_t stride = k / 32;
-  const unsigned char* quants = tile;
-  const unsigned char* scales = tile + scales_at;
-  Floats acc[kRows];
+  const int64_t stride = blocks;
+  Floats acc[kTiles][kRows];
   LS_UNROLL
-  for (int r = 0; r < kRows; ++r) acc[r] = floats_set(0.0f);
-  for (int64_t left = stride / Stream::kParts; left > 0; --left) {
-    const Scales head = load_head(kLayout, scales, lane);
-    scales += Stream::kHeadBytes;
+  for (int r = 0; r < kRows; ++r) {
+    LS_UNROLL
+    for (int t = 0; t < kTiles; ++t) acc[t][r] = floats_set(0.0f);
+  }
+  for (int64_t left = blocks / Stream::kParts; left > 0; --left) {
+    Scales head[kTiles];
+    LS_UNROLL
+    for (int t = 0; t < kTiles; ++t) {
+      head[t] = load_head(kLayout, w.scales + t * w.tile_bytes, w.lane);
+      __builtin_prefetch(w.scales + t * w.tile_bytes + prefetch_bytes);
+    }
+    w.scales += Stream::kHeadBytes;
     for (int part = 0; part < Stream::kParts; ++part) {
-      Ints dot[kRows];
-      block_dots<kType, kRows>(quants, scales, lane, x, stride, dot);
-      const Scales s = block_scales<kType>(head, scales, lane);
+      add_block<kType, kTiles, kRows>(w, head, x, stride, acc);
       LS_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const QuantisedBlock& b = row_block(x, stride, r);
-        acc[r] = fma(floats_of(dot[r]), mul(s.scale, floats_set(b.scale)), acc[r]);
-        if constexpr (kLayout.has_min) acc[r] = fma(s.min, floats_set(b.sum), acc[r]);
+      for (int t = 0; t < kTiles; ++t) {
+        for (int at = 0; at < kLayout.quant_bytes; at += 64) {
+          __builtin_prefetch(w.quants + t * w.tile_bytes + prefetch_bytes + at);
+        }
       }
-      quants += kLayout.quant_bytes;
-      scales += Stream::kSubBytes;
+      w.quants += kLayout.quant_bytes;
+      w.scales += Stream::kSubBytes;
       ++x;
     }
   }
   LS_UNROLL
-  for (int r = 0; r < kRows; ++r) floats_store(y + r * y_stride, acc[r]);
+  for (int r = 0; r < kRows; ++r) {
+    LS_UNROLL
+    for (int t = 0; t < kTiles; ++t) {
+      floats_store(y + r * y_stride + t * kTileOutputs, acc[t][r]);
+    }
+  }
 }
 
-using Int8Rows = void (*)(const unsigned char*, int64_t, int, int64_t, const QuantisedBlock*,
-                          float*, int64_t);
+using Int8Group = void (*)(WeightCursor, int64_t, int64_t, const QuantisedBlock*, float*, int64_t);
 
-// int8_rows of 1 … kInt8Rows rows.
-template <WeightType kType>
-LS_INLINE Int8Rows int8_rows_of(int64_t rows) {
-#if defined(LS_TARGET_AVX512)
-  static constexpr Int8Rows kTable[kInt8Rows] = {
-      int8_rows<kType, 1>, int8_rows<kType, 2>, int8_rows<kType, 3>, int8_rows<kType, 4>,
-      int8_rows<kType, 5>, int8_rows<kType, 6>, int8_rows<kType, 7>, int8_rows<kType, 8>};
-#else
-  static constexpr Int8Rows kTable[kInt8Rows] = {int8_rows<kType, 1>, int8_rows<kType, 2>,
-                                                 int8_rows<kType, 3>, int8_rows<kType, 4>};
-#endif
-  return kTable[rows - 1];
+// int8_group of `rows` rows, 1 … kRows.
+template <WeightType kType, int kTiles, int kRows = kInt8Rows>
+LS_INLINE Int8Group int8_group_of(int64_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return int8_group_of<kType, kTiles, kRows - 1>(rows);
+  }
+  return int8_group<kType, kTiles, kRows>;
 }
 
 LS_INLINE int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Stores `rows` rows of a tile that has fewer than 16 outputs.
-LS_INLINE void copy_outputs(const float* from, int64_t rows, int64_t outputs, float* y,
-                            int64_t y_stride) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t o = 0; o < outputs; ++o) y[r * y_stride + o] = from[r * kTileOutputs + o];
+// Rows [rows.begin, rows.end) times kTiles tiles from `tile`. The last tile may have fewer outputs
+// than 16: its results go through `part`.
+template <WeightType kType, int kTiles>
+LS_INLINE void int8_tiles(const PackedView& w, const ActivationRows& x, Range rows, int64_t tile,
+                          float* y, int64_t y_stride) {
+  constexpr int kOutputs = kTiles * kTileOutputs;
+  const int64_t blocks = w.k / 32;
+  const unsigned char* data = w.data + tile * w.tile_bytes;
+  const unsigned char* scales = data + packed_quant_bytes(packed_layout(kType), w.k);
+  const int64_t outputs = at_most(kOutputs, w.outputs - tile * kTileOutputs);
+  for (int64_t r = rows.begin; r < rows.end; r += kInt8Rows) {
+    const int64_t count = at_most(kInt8Rows, rows.end - r);
+    const int64_t prefetch_bytes = r == rows.begin ? kTiles * w.tile_bytes : 0;
+    float part[kInt8Rows * kOutputs];
+    float* whole = y + r * y_stride + tile * kTileOutputs;
+    const bool direct = outputs == kOutputs;
+    for (int lane = 0; lane < kTileOutputs; lane += kLanes) {
+      const WeightCursor cursor{data, scales, w.tile_bytes, lane};
+      int8_group_of<kType, kTiles>(count)(cursor, blocks, prefetch_bytes, x.q8 + r * blocks,
+                                          (direct ? whole : part) + lane,
+                                          direct ? y_stride : kOutputs);
+    }
+    for (int64_t i = 0; i < count && !direct; ++i) {
+      for (int64_t o = 0; o < outputs; ++o) whole[i * y_stride + o] = part[i * kOutputs + o];
+    }
   }
 }
 
@@ -153,28 +227,16 @@ constexpr int64_t kRowBlockBytes = 512 << 10;
 template <WeightType kType>
 void matmul_int8(const PackedView& w, const ActivationRows& x, Range rows, Range tiles, float* y,
                  int64_t y_stride) {
-  const int64_t stride = w.k / 32;
-  const int64_t row_bytes = stride * static_cast<int64_t>(sizeof(QuantisedBlock));
-  const int64_t row_tiles = kRowBlockBytes / (row_bytes * kInt8Rows);
-  const int64_t block_rows = (row_tiles > 0 ? row_tiles : 1) * kInt8Rows;
-  const int64_t scales_at = packed_quant_bytes(packed_layout(kType), w.k);
-  for (int64_t r0 = rows.begin; r0 < rows.end; r0 += block_rows) {
-    const int64_t r1 = at_most(r0 + block_rows, rows.end);
-    for (int64_t t = tiles.begin; t < tiles.end; ++t) {
-      const unsigned char* tile = w.data + t * w.tile_bytes;
-      const int64_t outputs = at_most(kTileOutputs, w.outputs - t * kTileOutputs);
-      for (int64_t r = r0; r < r1; r += kInt8Rows) {
-        const int64_t count = at_most(kInt8Rows, r1 - r);
-        float part[kInt8Rows * kTileOutputs];
-        float* to = y + r * y_stride + t * kTileOutputs;
-        const bool whole = outputs == kTileOutputs;
-        for (int lane = 0; lane < kTileOutputs; lane += kLanes) {
-          int8_rows_of<kType>(count)(tile, scales_at, lane, w.k, x.q8 + r * stride,
-                                     (whole ? to : part) + lane, whole ? y_stride : kTileOutputs);
-        }
-        if (!whole) copy_outputs(part, count, outputs, to, y_stride);
-      }
+  const int64_t row_bytes = w.k / 32 * static_cast<int64_t>(sizeof(QuantisedBlock));
+  const int64_t groups = kRowBlockBytes / (row_bytes * kInt8Rows);
+  const int64_t block_rows = (groups > 0 ? groups : 1) * kInt8Rows;
+  for (int64_t r = rows.begin; r < rows.end; r += block_rows) {
+    const Range some{r, at_most(r + block_rows, rows.end)};
+    int64_t t = tiles.begin;
+    for (; t + kInt8Tiles <= tiles.end; t += kInt8Tiles) {
+      int8_tiles<kType, kInt8Tiles>(w, x, some, t, y, y_stride);
     }
+    for (; t < tiles.end; ++t) int8_tiles<kType, 1>(w, x, some, t, y, y_stride);
   }
 }
 
@@ -234,8 +296,15 @@ void f32_panel(const float* w, int64_t count, const float* x, int64_t x_stride, 
 }
 
 using F32Panel = void (*)(const float*, int64_t, const float*, int64_t, float*);
-constexpr F32Panel kF32Panels[kF32Rows] = {f32_panel<1>, f32_panel<2>, f32_panel<3>,
-                                           f32_panel<4>, f32_panel<5>, f32_panel<6>};
+
+// f32_panel of `rows` rows, 1 … kRows.
+template <int kRows = kF32Rows>
+LS_INLINE F32Panel f32_panel_of(int64_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return f32_panel_of<kRows - 1>(rows);
+  }
+  return f32_panel<kRows>;
+}
 
 // Weights of `count` k from `begin` of the panel's tiles: panel[i][16 t + o].
 template <WeightType kType>
@@ -272,7 +341,7 @@ void matmul_f32(const PackedView& w, const ActivationRows& x, Range rows, Range 
         unpack_panel<kType>(w, t, tile_count, begin, count, panel);
         for (int64_t r = 0; r < row_count; r += kF32Rows) {
           const int64_t some = at_most(kF32Rows, row_count - r);
-          kF32Panels[some - 1](panel, count, x.f32 + (r0 + r) * x.f32_stride + begin,
+          f32_panel_of(some)(panel, count, x.f32 + (r0 + r) * x.f32_stride + begin,
                                x.f32_stride, acc + r * kPanelOutputs);
         }
       }
