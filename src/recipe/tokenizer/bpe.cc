@@ -58,10 +58,11 @@ void Bpe::symbols_of(std::string_view piece, std::vector<TokenId>& symbols) cons
     const CodePoint c = decode_utf8(p, end);
     const char* next = p + c.length;
     const auto* slot = c.value == kInvalidByte ? nullptr : char_ids_.find(c.value, 0);
+    const auto has_token = [&](char b) { return byte_ids_[static_cast<uint8_t>(b)] >= 0; };
     if (slot != nullptr) {
       symbols.push_back(static_cast<TokenId>(slot->first));
       was_unknown = false;
-    } else if (std::all_of(p, next, [&](char b) { return byte_ids_[static_cast<uint8_t>(b)] >= 0; })) {
+    } else if (std::all_of(p, next, has_token)) {
       for (; p < next; ++p) symbols.push_back(byte_ids_[static_cast<uint8_t>(*p)]);
       was_unknown = false;
     } else {

@@ -55,7 +55,8 @@ bool has_no_marks(std::string_view text) {
                       [](char c) { return static_cast<uint8_t>(c) >= 0xcc; });
 }
 
-// False when `text` is in form C already, is not UTF-8 or beyond ICU's 2 GiB; else `out` is its form C.
+// False when `text` is in form C already, is not UTF-8 or beyond ICU's 2 GiB; else `out` becomes
+// its form C.
 bool normalize_nfc(std::string_view text, std::string& out) {
   if (has_no_marks(text) || text.size() > INT32_MAX) return false;
   if (valid_utf8_prefix(text) != text.size()) return false;

@@ -129,7 +129,8 @@ int byte_of_fallback(std::string_view spelled) {
 std::string bars_to_spaces(std::string_view spelled) {
   std::string out;
   size_t from = 0;
-  for (size_t at = spelled.find(kBar); at != std::string_view::npos; at = spelled.find(kBar, from)) {
+  size_t at = 0;
+  while ((at = spelled.find(kBar, from)) != std::string_view::npos) {
     out += spelled.substr(from, at - from);
     out += ' ';
     from = at + kBar.size();
