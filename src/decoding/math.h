@@ -1,5 +1,5 @@
-// Exponential and logarithm in double from +, -, *, / only: equal bits on every machine, where libm's
-// differ between versions and CPUs. Scalar; for few values (kernels do whole rows, in float).
+// Exponential and logarithm in double from +, -, *, / only: equal bits on every machine, where
+// libm's differ between versions and CPUs. For single values; kernels do whole rows, in float.
 #pragma once
 
 namespace lineshaft::decoding {

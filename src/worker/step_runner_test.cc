@@ -296,7 +296,8 @@ TEST(WarmUp, WorksInTheSmallestPool) {
   options.forward.logit_rows_max = 1;
   options.context_tokens = 1;
   options.kv_blocks = 1;
-  auto runner = StepRunner::create(tiny_weights(), std::make_shared<const Vocab>(), options).value();
+  const auto vocab = std::make_shared<const Vocab>();
+  auto runner = StepRunner::create(tiny_weights(), vocab, options).value();
   const StepCost cost = warm_up(*runner, Duration::milliseconds(4));
   EXPECT_GT(cost.base_ms, 0.0);
   EXPECT_EQ(cost.pair_ms, 0.0);

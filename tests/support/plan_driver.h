@@ -29,7 +29,7 @@ class PlanDriver {
     return id;
   }
 
-  // A prefix hit: `to`, which has computed nothing, begins with the first `blocks` blocks of `from`.
+  // A prefix hit: `to`, which has computed nothing, begins with `blocks` blocks of `from`.
   void share_prefix(SeqId from, SeqId to, int32_t blocks) {
     Seq& seq = seqs_.at(to.value);
     const auto& table = seqs_.at(from.value).blocks;
