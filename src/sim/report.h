@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct Report {
   uint64_t refused = 0;
   uint64_t late = 0;
   uint64_t cancelled = 0;
-  Duration first_token_max;
+  std::map<uint64_t, Duration> first_token;  // from acceptance, by request
   Duration gap_max;
   Instant end;
   node::EngineStats stats;

@@ -103,7 +103,7 @@ class Simulation final : public node::EventOut {
     report_.refused = tokens_.refused();
     report_.late = tokens_.late();
     report_.cancelled = tokens_.cancelled();
-    report_.first_token_max = fairness_.first_token_max();
+    report_.first_token = fairness_.first_token();
     report_.gap_max = fairness_.gap_max();
     report_.end = world_.now();
     report_.stats = engine_.stats();
@@ -185,6 +185,7 @@ Scenario draw_scenario(uint64_t seed) {
   load.max_tokens_max = dice.between(1, 80);
   load.prefix_groups = dice.between(0, 3);
   load.prefix_tokens_max = dice.between(1, 80);
+  load.follow_up_permille = dice.between(0, 500);
   load.choices_max = dice.between(1, 3);
   load.priorities = dice.chance(500);
   load.faults = draw_caller_faults(dice);

@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "core/ids.h"
+#include "core/request.h"
 
 namespace lineshaft::sim {
 
@@ -39,5 +40,28 @@ inline int32_t answer_length(uint64_t seed, int32_t choice, int32_t length_max) 
 
 // Answers may stop on their own up to this length; requests with less max_tokens are cut short.
 constexpr int32_t kAnswerTokensMax = 60;
+
+// What the simulated model answers to a request's choice when nobody disturbs it.
+struct WholeAnswer {
+  std::vector<TokenId> tokens;  // up to max_tokens
+  bool stops = false;           // the model stops after them
+};
+inline WholeAnswer whole_answer(const Request& request, int32_t choice) {
+  TokenFunction model;
+  model.seed = request.sampling.seed;
+  model.choice = choice;
+  model.prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  model.answer_tokens = answer_length(model.seed, choice, kAnswerTokensMax);
+  WholeAnswer out;
+  std::vector<TokenId> text = request.prompt;
+  while (static_cast<int32_t>(out.tokens.size()) < request.sampling.max_tokens) {
+    const TokenId token = model.next(text);
+    out.stops = token == TokenFunction::kStop;
+    if (out.stops) break;
+    text.push_back(token);
+    out.tokens.push_back(token);
+  }
+  return out;
+}
 
 }  // namespace lineshaft::sim

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/dice.h"
+#include "sim/token_function.h"
 
 namespace lineshaft::sim {
 namespace {
@@ -29,6 +30,45 @@ void draw_faults(const CallerFaults& faults, Dice& dice, Caller* caller, Request
   if (dice.chance(faults.deadline_permille)) request->deadline = later(600);
 }
 
+// How a prompt begins: an earlier dialogue, a shared text, or nothing.
+std::vector<TokenId> draw_beginning(const WorkloadConfig& config,
+                                    const std::vector<std::vector<TokenId>>& prefixes,
+                                    const std::vector<Caller>& earlier, Dice& dice) {
+  if (!earlier.empty() && dice.chance(config.follow_up_permille)) {
+    const int32_t last = static_cast<int32_t>(earlier.size()) - 1;
+    const Request& request = *earlier[static_cast<size_t>(dice.between(0, last))].request;
+    std::vector<TokenId> out = request.prompt;
+    const std::vector<TokenId> answer = whole_answer(request, 0).tokens;
+    out.insert(out.end(), answer.begin(), answer.end());
+    return out;
+  }
+  if (prefixes.empty() || !dice.chance(700)) return {};
+  return prefixes[static_cast<size_t>(dice.between(0, config.prefix_groups - 1))];
+}
+
+// A request without id and faults. The last token of an answer takes no slot.
+Request draw_request(const WorkloadConfig& config, const Limits& limits, bool impossible,
+                     std::vector<TokenId> prompt, Dice& dice) {
+  const int32_t length_max =
+      std::min(limits.context_tokens, limits.kv_blocks * limits.block_tokens + 1);
+  const auto own = draw_tokens(dice, dice.between(0, config.prompt_tokens_max));
+  prompt.insert(prompt.end(), own.begin(), own.end());
+  if (prompt.empty()) prompt = draw_tokens(dice, 1);
+  if (!impossible) prompt.resize(std::min(prompt.size(), static_cast<size_t>(length_max) - 1));
+  const auto prompt_tokens = static_cast<int32_t>(prompt.size());
+  const int32_t room = length_max - prompt_tokens;
+  Request request;
+  request.prompt = std::move(prompt);
+  request.original_prompt_tokens = prompt_tokens;
+  request.sampling.max_tokens = impossible
+                                    ? std::max(1, room + 1)
+                                    : std::min(dice.between(1, config.max_tokens_max), room);
+  request.sampling.seed = dice.bits();
+  request.sampling.n = dice.between(1, config.choices_max);
+  if (config.priorities) request.priority = static_cast<Priority>(dice.between(0, 2));
+  return request;
+}
+
 }  // namespace
 
 std::vector<Caller> draw_workload(const WorkloadConfig& config, const Limits& limits, RngKey key) {
@@ -37,38 +77,16 @@ std::vector<Caller> draw_workload(const WorkloadConfig& config, const Limits& li
   for (int32_t i = 0; i < config.prefix_groups; ++i) {
     prefixes.push_back(draw_tokens(dice, dice.between(1, config.prefix_tokens_max)));
   }
-  // The last token of an answer takes no slot.
-  const int32_t length_max =
-      std::min(limits.context_tokens, limits.kv_blocks * limits.block_tokens + 1);
   std::vector<Caller> out;
   Instant time;
   for (int32_t i = 0; i < config.requests; ++i) {
     time = time + Duration::microseconds(dice.between(0, config.gap_ms_max * 1000));
-    Request request;
-    request.id = RequestId{static_cast<uint64_t>(i) + 1};
-    std::vector<TokenId> prompt;
-    if (!prefixes.empty() && dice.chance(700)) {
-      prompt = prefixes[static_cast<size_t>(dice.between(0, config.prefix_groups - 1))];
-    }
-    const auto own = draw_tokens(dice, dice.between(0, config.prompt_tokens_max));
-    prompt.insert(prompt.end(), own.begin(), own.end());
-    if (prompt.empty()) prompt = draw_tokens(dice, 1);
     Caller caller;
-    caller.impossible = dice.chance(config.faults.impossible_permille);
-    if (!caller.impossible) {
-      prompt.resize(std::min(prompt.size(), static_cast<size_t>(length_max) - 1));
-    }
-    const auto prompt_tokens = static_cast<int32_t>(prompt.size());
-    request.sampling.max_tokens =
-        caller.impossible ? std::max(1, length_max - prompt_tokens + 1)
-                          : std::min(dice.between(1, config.max_tokens_max),
-                                     length_max - prompt_tokens);
-    request.prompt = std::move(prompt);
-    request.original_prompt_tokens = prompt_tokens;
-    request.sampling.seed = dice.bits();
-    request.sampling.n = dice.between(1, config.choices_max);
-    if (config.priorities) request.priority = static_cast<Priority>(dice.between(0, 2));
     caller.arrival = time;
+    caller.impossible = dice.chance(config.faults.impossible_permille);
+    Request request = draw_request(config, limits, caller.impossible,
+                                   draw_beginning(config, prefixes, out, dice), dice);
+    request.id = RequestId{static_cast<uint64_t>(i) + 1};
     draw_faults(config.faults, dice, &caller, &request);
     caller.request = std::make_shared<const Request>(std::move(request));
     out.push_back(std::move(caller));

@@ -21,6 +21,7 @@ struct WorkloadConfig {
   int32_t max_tokens_max = 40;
   int32_t prefix_groups = 2;        // prompts begin with one of these shared texts; 0: none do
   int32_t prefix_tokens_max = 40;
+  int32_t follow_up_permille = 200;  // requests that continue an earlier one and its answer
   int32_t choices_max = 3;
   bool priorities = true;           // else all normal
   CallerFaults faults;

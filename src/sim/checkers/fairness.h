@@ -29,7 +29,11 @@ class FairnessChecker {
     if (accepted == accepted_.end()) return;  // refused
     const auto [last, first] = last_.try_emplace(key, accepted->second);
     const Duration gap = now - last->second;
-    (first ? first_token_max_ : gap_max_) = std::max(first ? first_token_max_ : gap_max_, gap);
+    if (first) {
+      first_token_.try_emplace(event.request.value, gap);
+    } else {
+      gap_max_ = std::max(gap_max_, gap);
+    }
     if (gap > bound_) {
       violations_.push_back(fmt::format("request {} choice {}: {:.1f} ms without progress",
                                         key.first, key.second, gap.in_milliseconds()));
@@ -38,12 +42,13 @@ class FairnessChecker {
   }
 
   const std::vector<std::string>& violations() const { return violations_; }
-  Duration first_token_max() const { return first_token_max_; }
+  // From acceptance to the first token (or end), by request.
+  const std::map<uint64_t, Duration>& first_token() const { return first_token_; }
   Duration gap_max() const { return gap_max_; }
 
  private:
   Duration bound_;
-  Duration first_token_max_;
+  std::map<uint64_t, Duration> first_token_;
   Duration gap_max_;
   std::map<uint64_t, Instant> accepted_;
   std::map<std::pair<uint64_t, int32_t>, Instant> last_;

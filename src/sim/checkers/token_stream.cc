@@ -12,21 +12,8 @@ TokenStreamChecker::TokenStreamChecker(const std::vector<Caller>& callers) {
     Order order;
     order.caller = &caller;
     for (int32_t choice = 0; choice < request.sampling.n; ++choice) {
-      TokenFunction model;
-      model.seed = request.sampling.seed;
-      model.choice = choice;
-      model.prompt_tokens = static_cast<int32_t>(request.prompt.size());
-      model.answer_tokens = answer_length(model.seed, choice, kAnswerTokensMax);
-      Expected expected;
-      std::vector<TokenId> text = request.prompt;
-      while (static_cast<int32_t>(expected.tokens.size()) < request.sampling.max_tokens) {
-        const TokenId token = model.next(text);
-        expected.stops = token == TokenFunction::kStop;
-        if (expected.stops) break;
-        text.push_back(token);
-        expected.tokens.push_back(token);
-      }
-      order.choices.emplace(choice, std::move(expected));
+      WholeAnswer answer = whole_answer(request, choice);
+      order.choices.emplace(choice, Expected{std::move(answer.tokens), answer.stops});
     }
     orders_.emplace(request.id.value, std::move(order));
   }

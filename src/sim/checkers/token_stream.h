@@ -35,8 +35,8 @@ class TokenStreamChecker {
 
  private:
   struct Expected {
-    std::vector<TokenId> tokens;  // up to max_tokens
-    bool stops = false;           // the model stops after them
+    std::vector<TokenId> tokens;
+    bool stops = false;
     bool cancelled = false;
     bool finished = false;
   };
