@@ -93,7 +93,7 @@ TEST_P(VectorTest, ActivationsEqualTheirTwinsAndTheDefinitions) {
 }
 
 TEST_P(VectorTest, ExponentialInsideActivationsIsExpF32) {
-  // For gates below -17 the 1 of 1 + e^x is lost, so the quotient shows the bits of the exponential.
+  // Below -17 the 1 of 1 + e^x is lost, so the quotient shows the bits of the exponential.
   std::vector<float> gate;
   for (int i = 0; i < 300'000; ++i) gate.push_back(-89.0f + static_cast<float>(i) * 6e-4f);
   for (const float x : {0.0f, -0.0f, 87.33654f, -87.33654f, 87.33655f, 88.72283f, -88.72283f,

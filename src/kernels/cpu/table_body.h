@@ -5,19 +5,25 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/attention_body.h"
 #include "kernels/cpu/elementwise_body.h"
-#if __has_include("kernels/cpu/matmul_body.h")
 #include "kernels/cpu/matmul_body.h"
-#define LS_MATMUL quantise_row, matmul
-#else
-#define LS_MATMUL nullptr, nullptr
-#endif
 
 namespace lineshaft::kernels::LS_TARGET {
 
 const Kernels& table() {
   static constexpr Kernels kTable = {
-      LS_TARGET_ISA, LS_MATMUL, rms_norm, add_rows,  scale_row,   silu_mul, gelu_tanh_mul, rope,
-      store_kv,      attention, log_sum_exp, argmax,
+      .isa = LS_TARGET_ISA,
+      .quantise_row = quantise_row,
+      .matmul = matmul,
+      .rms_norm = rms_norm,
+      .add = add_rows,
+      .scale = scale_row,
+      .silu_mul = silu_mul,
+      .gelu_tanh_mul = gelu_tanh_mul,
+      .rope = rope,
+      .store_kv = store_kv,
+      .attention = attention,
+      .log_sum_exp = log_sum_exp,
+      .argmax = argmax,
   };
   return kTable;
 }
