@@ -50,10 +50,10 @@ void split_target(std::string_view target, HttpRequest& request) {
   if (question != std::string_view::npos) request.query = std::string(target.substr(question + 1));
 }
 
-std::string error_body(std::string_view sentence) {
-  return fmt::format(
-      R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
-      sentence);
+// For failures that no handler sees. The sentences are ours and need no escapes.
+std::string error_body(std::string_view sentence, std::string_view type) {
+  return fmt::format(R"({{"error":{{"message":"{}","type":"{}","param":null,"code":null}}}})",
+                     sentence, type);
 }
 
 }  // namespace
@@ -182,7 +182,8 @@ void Connection::reply_error(int status, std::string_view sentence) {
   response.status = status;
   response.headers = {{"content-type", "application/json"}};
   if (status == 503) response.headers.emplace_back("retry-after", "1");
-  response.body = error_body(sentence);
+  response.body =
+      error_body(sentence, status < 500 ? "invalid_request_error" : "server_error");
   state_ = State::kHandling;
   send(++serial_, std::move(response));
 }
@@ -238,12 +239,22 @@ void Connection::end(uint64_t serial) {
   reply_done();
 }
 
-void Connection::abort(uint64_t serial) {
-  if (serial == serial_) close("the reply was given up");
+void Connection::give_up(uint64_t serial) {
+  if (serial != serial_) return;
+  if (state_ == State::kStreaming) return close("the reply was given up");
+  HttpResponse response{500, {{"content-type", "application/json"}}, {}};
+  response.body = error_body("the request was given up", "server_error");
+  send(serial, std::move(response));
+}
+
+bool Connection::busy() const {
+  return state_ == State::kHandling || state_ == State::kStreaming || writing_ || !out_.empty();
 }
 
 void Connection::on_disconnect(uint64_t serial, std::function<void(std::string_view)> gone) {
-  if (serial == serial_) gone_ = std::move(gone);
+  if (serial != serial_) return;
+  if (state_ == State::kClosed) return gone("the client closed the connection");
+  gone_ = std::move(gone);
 }
 
 void Connection::reply_done() {

@@ -37,6 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void reject(int status, std::string_view sentence);
   // Looks at the deadlines and the heartbeat; called every tick.
   void sweep(Instant now);
+  // A reply is due or not yet sent in full.
+  bool busy() const;
   // Closes at once; a waiting handler is told `reason`.
   void close(std::string_view reason);
 
@@ -45,7 +47,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_stream(uint64_t serial, StreamHead head);
   void write(uint64_t serial, std::string_view bytes);
   void end(uint64_t serial);
-  void abort(uint64_t serial);
+  // No answer will come: a 500, or an end in the middle of a stream that no client takes for whole.
+  void give_up(uint64_t serial);
   void on_disconnect(uint64_t serial, std::function<void(std::string_view)> gone);
   boost::asio::io_context& io() { return host_.io; }
 

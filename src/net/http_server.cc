@@ -72,14 +72,7 @@ Responder::Responder(std::weak_ptr<Connection> connection, uint64_t serial)
     : connection_(std::move(connection)), serial_(serial) {}
 
 Responder::~Responder() {
-  if (answered_) return;
-  HttpResponse response;
-  response.status = 500;
-  response.headers = {{"content-type", "application/json"}};
-  response.body =
-      R"({"error":{"message":"the request was given up","type":"server_error",)"
-      R"("param":null,"code":null}})";
-  send(std::move(response));
+  if (!answered_) run([serial = serial_](Connection& connection) { connection.give_up(serial); });
 }
 
 void Responder::run(std::function<void(Connection&)> action) {
@@ -113,13 +106,10 @@ void Responder::end() {
   run([serial = serial_](Connection& connection) { connection.end(serial); });
 }
 
-void Responder::abort() {
-  answered_ = true;
-  run([serial = serial_](Connection& connection) { connection.abort(serial); });
-}
-
 void Responder::on_disconnect(std::function<void(std::string_view)> gone) {
-  if (const auto connection = connection_.lock()) connection->on_disconnect(serial_, std::move(gone));
+  const auto connection = connection_.lock();
+  if (connection == nullptr) return gone("the client closed the connection");
+  connection->on_disconnect(serial_, std::move(gone));
 }
 
 struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
@@ -131,7 +121,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
   void accept();
   void on_accept(error_code error, tcp::socket socket);
   void tick();
-  void close_all();
+  void stop_soon(Instant deadline);
 
   const HttpConfig config;
   const HttpHandler handler;
@@ -250,13 +240,19 @@ void HttpServer::Impl::tick() {
   });
 }
 
-void HttpServer::Impl::close_all() {
-  error_code ignored;
-  acceptor.close(ignored);
-  ticker.cancel();
-  retry.cancel();
+// Waits for connections that still owe their client something, then ends the reactor.
+void HttpServer::Impl::stop_soon(Instant deadline) {
   const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
+  const bool busy = std::any_of(all.begin(), all.end(), [](const auto& c) { return c->busy(); });
+  if (busy && clock.now() < deadline) {
+    retry.expires_after(std::chrono::milliseconds(5));
+    retry.async_wait([this, deadline](error_code) { stop_soon(deadline); });
+    return;
+  }
+  ticker.cancel();
   for (const auto& connection : all) connection->close("the server stops");
+  // After the handlers that the closing has posted.
+  asio::post(io, [this] { io.stop(); });
 }
 
 HttpServer::HttpServer(HttpConfig config, HttpHandler handler)
@@ -289,14 +285,19 @@ void HttpServer::begin_drain() {
   post([impl = impl_.get()] { impl->host.draining = true; });
 }
 
-void HttpServer::stop() {
+void HttpServer::stop(Duration grace) {
   if (!impl_->thread.joinable()) return;
-  asio::post(impl_->io, [impl = impl_.get()] {
-    impl->close_all();
-    // After the handlers that close_all has posted.
-    asio::post(impl->io, [impl] { impl->io.stop(); });
+  asio::post(impl_->io, [impl = impl_.get(), grace] {
+    error_code ignored;
+    impl->acceptor.close(ignored);
+    impl->host.draining = true;
+    impl->stop_soon(impl->clock.now() + grace);
   });
   impl_->thread.join();
+}
+
+std::function<void(std::function<void()>)> HttpServer::poster() {
+  return [impl = impl_](std::function<void()> task) { asio::post(impl->io, std::move(task)); };
 }
 
 void HttpServer::post(std::function<void()> task) { asio::post(impl_->io, std::move(task)); }

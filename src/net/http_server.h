@@ -37,7 +37,8 @@ class Connection;
 
 // The way to answer one request: either send(), or begin_stream() .. write() .. end(). Every
 // function may be called from any thread, in that order; what comes after the client is gone is
-// dropped. A Responder that goes away without an answer gives the client a 500.
+// dropped. A Responder that goes away without an answer gives the client a 500, or, in the middle
+// of a stream, a closed connection.
 class Responder {
  public:
   Responder(std::weak_ptr<Connection> connection, uint64_t serial);
@@ -49,11 +50,9 @@ class Responder {
   void begin_stream(StreamHead head);
   void write(std::string bytes);
   void end();
-  // Ends the reply by closing the connection in its middle, so that no client takes it for whole.
-  void abort();
-
   // `gone` runs once on the reactor thread if the client leaves, stops reading or is dropped
-  // before the reply is complete. Call on the reactor thread, inside the handler.
+  // before the reply is complete; at once if that has happened already. Call on the reactor thread,
+  // where `gone` must be safe to run.
   void on_disconnect(std::function<void(std::string_view reason)> gone);
 
  private:
@@ -81,12 +80,16 @@ class HttpServer {
   // From now on every reply asks its connection to close; running replies end whole. Any thread.
   void begin_drain();
 
-  // Closes all sockets, ends the reactor thread and joins it; idempotent. Not from the reactor.
-  void stop();
+  // Stops listening, gives running replies `grace` to reach their clients, closes all sockets, ends
+  // the reactor thread and joins it; idempotent. Not from the reactor.
+  void stop(Duration grace = {});
 
   // Runs `task` on the reactor thread, soon or after `delay`. Any thread. Dropped after stop().
   void post(std::function<void()> task);
   void call_after(Duration delay, std::function<void()> task);
+
+  // post() as a value that may outlive the server.
+  std::function<void(std::function<void()>)> poster();
 
   // Open connections; any thread.
   int connection_count() const;
