@@ -2,6 +2,7 @@
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uniset.h>
 
 #include <algorithm>
 #include <array>
@@ -55,15 +56,30 @@ bool has_no_marks(std::string_view text) {
                       [](char c) { return static_cast<uint8_t>(c) >= 0xcc; });
 }
 
+// Form C as the reference runtime has it: its tables are of Unicode 9, so younger characters
+// neither compose nor move. Lives as long as the process; null when ICU's data is missing.
+const icu::Normalizer2* reference_nfc() {
+  static const auto* const filtered = []() -> const icu::Normalizer2* {
+    UErrorCode error = U_ZERO_ERROR;
+    const icu::Normalizer2* nfc = icu::Normalizer2::getNFCInstance(error);
+    auto set = std::make_unique<icu::UnicodeSet>("[:age=9.0:]", error);
+    if (U_FAILURE(error)) return nullptr;
+    set->freeze();
+    return new icu::FilteredNormalizer2(*nfc, *set.release());
+  }();
+  return filtered;
+}
+
 // False when `text` is in form C already, is not UTF-8 or beyond ICU's 2 GiB; else `out` becomes
 // its form C.
 bool normalize_nfc(std::string_view text, std::string& out) {
   if (has_no_marks(text) || text.size() > INT32_MAX) return false;
   if (valid_utf8_prefix(text) != text.size()) return false;
+  const icu::Normalizer2* nfc = reference_nfc();
+  if (nfc == nullptr) return false;
   UErrorCode error = U_ZERO_ERROR;
-  const icu::Normalizer2* nfc = icu::Normalizer2::getNFCInstance(error);
   const icu::StringPiece piece(text.data(), static_cast<int32_t>(text.size()));
-  if (U_FAILURE(error) || nfc->isNormalizedUTF8(piece, error) || U_FAILURE(error)) return false;
+  if (nfc->isNormalizedUTF8(piece, error) || U_FAILURE(error)) return false;
   out.clear();
   icu::StringByteSink<std::string> sink(&out);
   nfc->normalizeUTF8(0, piece, sink, nullptr, error);
