@@ -162,6 +162,7 @@ void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes, const Qu
       add_block<kType, kTiles, kRows>(w, head, x, stride, acc);
       LS_UNROLL
       for (int t = 0; t < kTiles; ++t) {
+        LS_UNROLL
         for (int at = 0; at < kLayout.quant_bytes; at += 64) {
           __builtin_prefetch(w.quants + t * w.tile_bytes + prefetch_bytes + at);
         }

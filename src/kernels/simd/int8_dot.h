@@ -168,6 +168,9 @@ LS_INLINE __m256i pairs_of_signed(Bytes w, __m256i x) {
   const __m256i with_sign = _mm256_xor_si256(w.v, _mm256_set1_epi8(static_cast<char>(0x80)));
   return _mm256_maddubs_epi16(_mm256_abs_epi8(with_sign), _mm256_sign_epi8(x, with_sign));
 }
+// Left alone, GCC 12 computes all products of a block before it adds any, and spills them (4 bits,
+// 64 rows: 190 against 250 GOP/s).
+LS_INLINE void keep_order(__m256i& sum) { asm("" : "+x"(sum)); }
 // step: 0 … 3 within the 32 k, in order; 6 bits: within the 16 k, 0 and 1.
 template <int kBits>
 LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int step) {
@@ -180,14 +183,17 @@ LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int
     const __m256i sum =
         _mm256_add_epi32(widen(pairs_of_signed(w0, v0)), widen(pairs_of_signed(w1, v1)));
     dot.wide = _mm256_add_epi32(dot.wide, sum);
+    keep_order(dot.wide);
     return;
   }
   constexpr int kStepsNarrow = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;
   const __m256i pairs =
       _mm256_add_epi16(_mm256_maddubs_epi16(w0.v, v0), _mm256_maddubs_epi16(w1.v, v1));
   dot.narrow = step % kStepsNarrow == 0 ? pairs : _mm256_add_epi16(dot.narrow, pairs);
+  keep_order(dot.narrow);
   if (step % kStepsNarrow == kStepsNarrow - 1) {
     dot.wide = _mm256_add_epi32(dot.wide, widen(dot.narrow));
+    keep_order(dot.wide);
   }
 }
 template <int kBits>
