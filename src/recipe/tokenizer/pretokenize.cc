@@ -1,6 +1,7 @@
 #include "recipe/tokenizer/pretokenize.h"
 
-#include <cstring>
+#include <algorithm>
+#include <iterator>
 
 #include "recipe/tokenizer/char_class.h"
 #include "recipe/tokenizer/utf8.h"
@@ -220,6 +221,100 @@ const char* scan_deepseek(const char* p, const char* end) {
   return p;
 }
 
+// The letters of DeepSeek LLM's first step: cased letters, in the ranges that its makers list.
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+constexpr Range kCasedLetters[] = {
+    {0x41, 0x5a}, {0x61, 0x7a}, {0xb5, 0xb5}, {0xc0, 0xd6}, {0xd8, 0xf6}, {0xf8, 0x1ba},
+    {0x1bc, 0x1bf}, {0x1c4, 0x293}, {0x295, 0x2af}, {0x370, 0x373}, {0x376, 0x376},
+    {0x377, 0x377}, {0x37b, 0x37d}, {0x37f, 0x37f}, {0x386, 0x386}, {0x388, 0x38a},
+    {0x38c, 0x38c}, {0x38e, 0x3a1}, {0x3a3, 0x3f5}, {0x3f7, 0x481}, {0x48a, 0x52f},
+    {0x531, 0x556}, {0x10a0, 0x10c5}, {0x13a0, 0x13f5}, {0x13f8, 0x13fd}, {0x1c90, 0x1cba},
+    {0x1cbd, 0x1cbf}, {0x1d00, 0x1d2b}, {0x1d6b, 0x1d77}, {0x1d79, 0x1d9a}, {0x1e00, 0x1f15},
+    {0x1f18, 0x1f1d}, {0x1f20, 0x1f45}, {0x1f48, 0x1f4d}, {0x1f50, 0x1f57}, {0x1f59, 0x1f59},
+    {0x1f5b, 0x1f5b}, {0x1f5d, 0x1f5d}, {0x1f5f, 0x1f7d}, {0x1f80, 0x1fb4}, {0x1fb6, 0x1fbc},
+    {0x1fbe, 0x1fbe}, {0x1fc2, 0x1fc4}, {0x1fc6, 0x1fcc}, {0x1fd0, 0x1fd3}, {0x1fd6, 0x1fdb},
+    {0x1fe0, 0x1fec}, {0x1ff2, 0x1ff4}, {0x1ff6, 0x1ffc}, {0x2102, 0x2102}, {0x2107, 0x2107},
+    {0x210a, 0x2113}, {0x2115, 0x2115}, {0x2119, 0x211d}, {0x2124, 0x2124}, {0x2126, 0x2126},
+    {0x2128, 0x2128}, {0x212a, 0x212d}, {0x212f, 0x2134}, {0x2139, 0x2139}, {0x213c, 0x213f},
+    {0x2145, 0x2149}, {0x214e, 0x214e}, {0x2183, 0x2183}, {0x2184, 0x2184}, {0x2c00, 0x2c7b},
+    {0x2c7e, 0x2ce4}, {0x2ceb, 0x2cee}, {0x2cf2, 0x2cf2}, {0x2cf3, 0x2cf3}, {0xa640, 0xa66d},
+    {0xa680, 0xa69b}, {0xa722, 0xa76f}, {0xa771, 0xa787}, {0xa78b, 0xa78e}, {0xab70, 0xabbf},
+    {0xfb00, 0xfb06}, {0xfb13, 0xfb17}, {0xff21, 0xff3a}, {0xff41, 0xff5a}, {0x10400, 0x1044f},
+    {0x104b0, 0x104d3}, {0x104d8, 0x104fb}, {0x10c80, 0x10cb2}, {0x10cc0, 0x10cf2},
+    {0x118a0, 0x118df}, {0x1e900, 0x1e943},
+};
+
+bool is_deepseek_llm_letter(uint32_t c) {
+  if (c < 0x80) return is_ascii_letter(static_cast<char>(c));
+  const auto* range = std::upper_bound(std::begin(kCasedLetters), std::end(kCasedLetters), c,
+                                       [](uint32_t v, const Range& r) { return v < r.first; });
+  return c <= std::prev(range)->last;  // the first range begins below 0x80
+}
+
+// [!-/:-~！-／：-～‘-‟　-。], which has letters too.
+bool is_deepseek_llm_punctuation(uint32_t c) {
+  return (c >= 0x21 && c <= 0x2f) || (c >= 0x3a && c <= 0x7e) || (c >= 0xff01 && c <= 0xff0f) ||
+         (c >= 0xff1a && c <= 0xff5e) || (c >= 0x2018 && c <= 0x201f) ||
+         (c >= 0x3000 && c <= 0x3002);
+}
+
+bool is_letter(uint32_t c) { return CharClassTable::get().of(c) & kLetter; }
+bool is_punctuation(uint32_t c) { return CharClassTable::get().of(c) & kPunctuation; }
+
+// [一-龥ࠀ-一가-퟿]
+bool is_deepseek_llm_cjk(uint32_t c) {
+  return (c >= 0x800 && c <= 0x9fa5) || (c >= 0xac00 && c <= 0xd7ff);
+}
+
+using IsMember = bool (*)(uint32_t code_point);
+
+// \s?[members]+ at p (with kSpaced, else [members]+); p when it doesn't match there.
+template <IsMember kIsMember, bool kSpaced>
+const char* match_run(const char* p, const char* end) {
+  CodePoint c = decode_utf8(p, end);
+  const char* q = p + c.length;
+  if (!kIsMember(c.value)) {
+    if (!kSpaced || q == end || !(CharClassTable::get().of(c.value) & kSpace)) return p;
+    c = decode_utf8(q, end);
+    if (!kIsMember(c.value)) return p;
+    q += c.length;
+  }
+  while (q < end && kIsMember((c = decode_utf8(q, end)).value)) q += c.length;
+  return q;
+}
+
+// match_run, isolated.
+template <IsMember kIsMember, bool kSpaced>
+const char* scan_runs(const char* p, const char* end) {
+  const char* q = match_run<kIsMember, kSpaced>(p, end);
+  if (q != p) return q;
+  do {
+    p += decode_utf8(p, end).length;
+  } while (p < end && match_run<kIsMember, kSpaced>(p, end) == p);
+  return p;
+}
+
+// [\r\n], isolated.
+const char* scan_newlines(const char* p, const char* end) {
+  const auto is_newline = [](char c) { return c == '\r' || c == '\n'; };
+  return is_newline(*p) ? p + 1 : std::find_if(p, end, is_newline);
+}
+
+// \s+$, isolated, in text without newlines.
+const char* scan_trailing_space(const char* p, const char* end) {
+  const Cursor cursor(end);
+  const char* tail = p;
+  for (const char* q = p; q < end;) {
+    const Char c = cursor.at(q);
+    q += c.length;
+    if (!(c.classes & kSpace)) tail = q;
+  }
+  return tail == p ? end : tail;
+}
+
 struct KnownRegex {
   std::string_view regex;
   Scan scan;
@@ -264,6 +359,19 @@ StatusOr<PreTokenizer> PreTokenizer::from_gguf_name(std::string_view name) {
     pre.add(scan_numbers<3>, "numbers-3");
     pre.add(scan_deepseek_cjk, "deepseek-cjk");
     pre.add(scan_deepseek, "deepseek");
+  } else if (name == "deepseek-llm") {
+    pre.add(scan_newlines, "newlines");
+    pre.add(scan_runs<is_deepseek_llm_letter, true>, "cased-letters");
+    pre.add(scan_runs<is_deepseek_llm_punctuation, true>, "deepseek-llm-punctuation");
+    pre.add(scan_trailing_space, "trailing-space");
+    pre.add(scan_runs<is_deepseek_llm_cjk, false>, "deepseek-llm-cjk");
+    pre.add_digits(true);
+  } else if (name == "deepseek-coder") {
+    pre.add(scan_newlines, "newlines");
+    pre.add(scan_runs<is_letter, true>, "letters");
+    pre.add(scan_runs<is_punctuation, true>, "punctuation");
+    pre.add(scan_runs<is_deepseek_llm_cjk, false>, "deepseek-llm-cjk");
+    pre.add_digits(true);
   } else {
     return unimplemented("tokenizer.ggml.pre: the pre-tokenizer '{}' is not supported", name);
   }
