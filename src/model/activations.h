@@ -39,7 +39,8 @@ struct RowBuffer {
 // which costs less than meeting at a barrier.
 struct Residual {
   Residual() = default;
-  Residual(int64_t rows, int64_t hidden) : x(rows * hidden), scratch(hidden), normed(rows, hidden) {}
+  Residual(int64_t rows, int64_t hidden)
+      : x(rows * hidden), scratch(hidden), normed(rows, hidden) {}
 
   Buffer<float> x;
   Buffer<float> scratch;   // one row

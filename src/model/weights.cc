@@ -115,6 +115,24 @@ StatusOr<ModelTensors> bind_tensors(const GgufFile& file, const ModelSpec& spec)
   return out;
 }
 
+int64_t packed_bytes(const ModelTensors& tensors) {
+  const auto bytes = [](const GgufTensor* t) {
+    const auto layout = kernels::packed_layout(t->type);
+    const int64_t tile = kernels::packed_quant_bytes(layout, t->dims[0]) +
+                         kernels::packed_scale_bytes(layout, t->dims[0]);
+    const int64_t tiles = (t->dims[1] + kernels::kTileOutputs - 1) / kernels::kTileOutputs;
+    return tiles * ((tile + 63) / 64 * 64);
+  };
+  int64_t sum = bytes(tensors.output);
+  for (const auto& layer : tensors.layers) {
+    for (const auto* tensor : {layer.q, layer.k, layer.v, layer.output, layer.gate, layer.up,
+                               layer.down}) {
+      sum += bytes(tensor);
+    }
+  }
+  return sum;
+}
+
 // Packs tensor after tensor with the whole team; digests in passing, while the bytes are in cache.
 class Weights::Loader {
  public:
@@ -247,17 +265,6 @@ void Weights::embedding_row(TokenId token, float* out) const {
   const auto data = file_->data(*embedding_);
   kernels::dequantise_row(embedding_->type, data.data() + row_bytes * static_cast<uint64_t>(token),
                           spec_.hidden, out);
-}
-
-int64_t Weights::packed_bytes() const {
-  int64_t bytes = output_.bytes();
-  for (const auto& layer : layers_) {
-    for (const auto* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate,
-                               &layer.up, &layer.down}) {
-      bytes += matrix->bytes();
-    }
-  }
-  return bytes;
 }
 
 }  // namespace lineshaft::model

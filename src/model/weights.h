@@ -51,6 +51,10 @@ struct ModelTensors {
 // missing or misshapen; kUnimplemented names one that this family does not have.
 StatusOr<ModelTensors> bind_tensors(const GgufFile& file, const ModelSpec& spec);
 
+// Bytes that Weights::load will take for packed matrices (vectors are negligible); for plans that
+// are made before anything is loaded.
+int64_t packed_bytes(const ModelTensors& tensors);
+
 // One layer's parameters. Vectors that the family does not have are empty.
 struct LayerWeights {
   std::vector<float> attention_norm;       // [hidden]
@@ -84,8 +88,6 @@ class Weights {
 
   // out[hidden]: the token's embedding as the file has it, unscaled. 0 <= token < vocab.
   void embedding_row(TokenId token, float* out) const;
-
-  int64_t packed_bytes() const;
 
  private:
   Weights() = default;

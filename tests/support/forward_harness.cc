@@ -62,10 +62,14 @@ void ForwardHarness::append(int index, std::span<const TokenId> tokens, bool all
   }
 }
 
-std::vector<std::vector<float>> ForwardHarness::step(const std::vector<Work>& work) {
+void ForwardHarness::run_step(const std::vector<Work>& work) {
   batch_.clear();
   for (const auto& w : work) append(w.sequence, w.tokens, w.all_logits);
   forward_.run(team_, batch_);
+}
+
+std::vector<std::vector<float>> ForwardHarness::step(const std::vector<Work>& work) {
+  run_step(work);
   std::vector<std::vector<float>> out;
   for (size_t i = 0; i < batch_.logit_rows.size(); ++i) {
     const float* row = forward_.logits(static_cast<int64_t>(i));

@@ -35,7 +35,10 @@ class ForwardHarness {
   // One step. Logits of the wanted rows in order, [vocab] each.
   std::vector<std::vector<float>> step(const std::vector<Work>& work);
 
-  // The same for one sequence without copies; logits(i) are valid until the next step.
+  // The same without copies; logits(i) are valid until the next step.
+  void run_step(const std::vector<Work>& work);
+
+  // One sequence, without copies; logits(i) are valid until the next step.
   void extend(int sequence, std::span<const TokenId> tokens, bool all_logits);
   const float* logits(int64_t i) { return forward_.logits(i); }
 

@@ -1,0 +1,98 @@
+// Speed of the forward pass alone: a prompt of 512 tokens, single decode, decode of 16 sequences.
+//
+// usage: forward_bench MODEL.gguf [threads] [cpu-int8-1|cpu-f32-1] [scalar|avx2|avx512]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "support/forward_harness.h"
+
+namespace lineshaft {
+namespace {
+
+using testing::ForwardHarness;
+
+constexpr int32_t kPromptTokens = 512;
+constexpr int32_t kDecodeSteps = 64;
+constexpr int kRepetitions = 5;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void report(const char* what, double tokens, std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  std::printf("%-24s %8.1f %8.1f %8.1f tok/s (min, median, max)\n", what,
+              tokens / seconds.back(), tokens / seconds[seconds.size() / 2],
+              tokens / seconds.front());
+}
+
+void bench_prefill(ForwardHarness& harness) {
+  std::vector<TokenId> tokens(kPromptTokens);
+  for (int32_t i = 0; i < kPromptTokens; ++i) tokens[static_cast<size_t>(i)] = 100 + i % 150;
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    const int sequence = harness.add_sequence(kPromptTokens);
+    seconds.push_back(seconds_of([&] { harness.extend(sequence, tokens, false); }));
+  }
+  report("prefill 512", kPromptTokens, seconds);
+}
+
+void bench_decode(ForwardHarness& harness, int sequences) {
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    std::vector<ForwardHarness::Work> work;
+    for (int s = 0; s < sequences; ++s) {
+      work.push_back({harness.add_sequence(kDecodeSteps + 16), {s + 1, 50, 60, 70}});
+    }
+    harness.run_step(work);
+    for (auto& w : work) w.tokens = {100};
+    seconds.push_back(seconds_of([&] {
+      for (int32_t step = 0; step < kDecodeSteps; ++step) harness.run_step(work);
+    }));
+  }
+  report(("decode, sequences: " + std::to_string(sequences)).c_str(),
+         static_cast<double>(sequences) * kDecodeSteps, seconds);
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: forward_bench MODEL.gguf [threads] [profile] [isa]\n");
+    return 2;
+  }
+  auto file = model::GgufFile::open(argv[1]);
+  if (!file.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(message_of(file.status())).c_str());
+    return 1;
+  }
+  const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 2;
+  model::ForwardOptions options;
+  options.isa = kernels::best_isa();
+  if (argc > 3 && std::string_view(argv[3]) == kernels::name_of(kernels::Profile::kCpuF32)) {
+    options.profile = kernels::Profile::kCpuF32;
+  }
+  for (const auto isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (argc > 4 && std::string_view(argv[4]) == kernels::name_of(isa) && kernels::cpu_has(isa)) {
+      options.isa = isa;
+    }
+  }
+  std::shared_ptr<const model::Weights> weights;
+  const double load = seconds_of([&] { weights = testing::load_weights(*file); });
+  std::printf("%s, %s, %s, %d threads; loaded in %.3f s\n", weights->spec().name.c_str(),
+              std::string(kernels::name_of(options.profile)).c_str(),
+              std::string(kernels::name_of(options.isa)).c_str(), threads, load);
+  ForwardHarness harness(weights, options, threads);
+  bench_prefill(harness);
+  for (const int sequences : {1, 16}) bench_decode(harness, sequences);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lineshaft
+
+int main(int argc, char** argv) { return lineshaft::run(argc, argv); }
