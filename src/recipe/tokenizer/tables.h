@@ -68,29 +68,44 @@ class PairTable {
 class StringTable {
  public:
   explicit StringTable(const std::vector<std::string>& strings)
-      : strings_(&strings), slots_(std::bit_ceil(2 * strings.size() + 2), -1) {}
+      : strings_(&strings), slots_(std::bit_ceil(2 * strings.size() + 2)) {}
 
   // Keeps the first index when two strings are equal; false then.
   bool insert(int32_t index) {
-    int32_t& slot = slots_[locate((*strings_)[index])];
-    if (slot >= 0) return false;
-    slot = index;
+    const std::string_view text = (*strings_)[index];
+    const uint64_t hash = hash_of(text);
+    Slot& slot = slots_[locate(text, hash)];
+    if (slot.index >= 0) return false;
+    slot = {index, tag_of(hash)};
     return true;
   }
 
   // -1 when unknown.
-  int32_t find(std::string_view text) const { return slots_[locate(text)]; }
+  int32_t find(std::string_view text) const { return slots_[locate(text, hash_of(text))].index; }
 
  private:
-  size_t locate(std::string_view text) const {
+  struct Slot {
+    int32_t index = -1;
+    uint32_t tag = 0;  // spares a look at a string that is not the one
+  };
+
+  static uint64_t hash_of(std::string_view text) {
+    return xxh64({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+  static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+
+  size_t locate(std::string_view text, uint64_t hash) const {
     const size_t mask = slots_.size() - 1;
-    size_t i = xxh64({reinterpret_cast<const uint8_t*>(text.data()), text.size()}) & mask;
-    while (slots_[i] >= 0 && (*strings_)[slots_[i]] != text) i = (i + 1) & mask;
+    size_t i = hash & mask;
+    while (slots_[i].index >= 0 &&
+           (slots_[i].tag != tag_of(hash) || (*strings_)[slots_[i].index] != text)) {
+      i = (i + 1) & mask;
+    }
     return i;
   }
 
   const std::vector<std::string>* strings_;
-  std::vector<int32_t> slots_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace lineshaft::recipe

@@ -64,11 +64,10 @@ Hash128 fingerprint_of(const TokenizerParts& parts) {
   f.add(vocab.eos);
   f.add(vocab.add_bos);
   for (const TokenId id : vocab.end_of_generation) f.add(id);
-  for (const Merge& merge : parts.bpe.merges) {
-    f.add(merge.left);
-    f.add(merge.right);
-    f.add(merge.result);
-  }
+  static_assert(sizeof(Merge) == 3 * sizeof(TokenId));
+  const auto& merges = parts.bpe.merges;
+  f.add(std::string_view(reinterpret_cast<const char*>(merges.data()),
+                         merges.size() * sizeof(Merge)));
   f.add(parts.bpe.byte_level);
   f.add(parts.normalizer);
   f.add(parts.pre.name());
