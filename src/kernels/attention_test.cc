@@ -273,6 +273,24 @@ TEST(Attention, NegativeZeroSurvives) {
   }
 }
 
+TEST(Attention, ASegmentBehindARowDoesNotTouchTheSignOfItsZero) {
+  // Every sum underflows to -0 (weight e^-4 times the smallest denormal). Rows 1,014 to 1,023 end
+  // with the first segment, their neighbours in the call go on into the second: merging an empty
+  // segment would add +0 and lose the sign.
+  for (const Isa isa : machine_isas()) {
+    const Case c = make_case(2, 1, 16, 0, KvType::kF32, 128, 1034);
+    World w(c, 12);
+    std::fill(w.q.begin(), w.q.end(), 1.0f);
+    w.store(0, std::vector<float>(16, 1.0f), std::vector<float>(16, 0.0f));
+    for (int32_t p = 1; p < 1034; ++p) {
+      w.store(p, std::vector<float>(16, 0.0f), std::vector<float>(16, -1e-45f));
+    }
+    const std::vector<float> together = w.run(isa, 1014, 20);
+    ASSERT_TRUE(std::signbit(together[0]));
+    ASSERT_TRUE(same_bits(together, w.twin(1014, 20)));
+  }
+}
+
 TEST(Attention, ScoresThatOverflowTheExponentialStayFinite) {
   for (const Isa isa : machine_isas()) {
     const Case c = make_case(4, 2, 64, 0, KvType::kF32, 128, 300);
