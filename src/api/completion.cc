@@ -34,21 +34,7 @@ std::unique_ptr<recipe::ReplyWriter> make_writer(const CompletionContext& contex
 }  // namespace
 
 ApiMetrics::ApiMetrics(Metrics& metrics)
-    : time_to_first_token(metrics.histogram("lineshaft_time_to_first_token_seconds",
-                                            "from the request to its first token",
-                                            request_seconds_bounds())),
-      inter_token_latency(metrics.histogram("lineshaft_inter_token_latency_seconds",
-                                            "between tokens of one choice",
-                                            request_seconds_bounds())),
-      request_seconds(metrics.histogram("lineshaft_request_seconds",
-                                        "from the request to the end of its reply",
-                                        request_seconds_bounds())),
-      prompt_tokens(metrics.counter("lineshaft_prompt_tokens_total", "tokens of prompts")),
-      cached_tokens(metrics.counter("lineshaft_cached_tokens_total",
-                                    "tokens of prompts whose KV was reused",
-                                    {{"tier", "device"}})),
-      generated_tokens(metrics.counter("lineshaft_generated_tokens_total", "tokens of answers")),
-      finished(metrics.counter(kRequests, kRequestsHelp, {{"result", "ok"}})),
+    : finished(metrics.counter(kRequests, kRequestsHelp, {{"result", "ok"}})),
       failed(metrics.counter(kRequests, kRequestsHelp, {{"result", "error"}})),
       cancelled(metrics.counter(kRequests, kRequestsHelp, {{"result", "cancelled"}})) {}
 
@@ -62,7 +48,7 @@ Completion::Completion(const CompletionContext& context, CompletionRequest reque
   for (const OrderPart& part : request_.order.parts) {
     for (int32_t n = 0; n < generation.sampling.n; ++n) {
       Choice choice{recipe::AnswerStream(context_.vocab, generation.stop, logprobs,
-                                         count_code_points(part.echo)), {}, {}, false};
+                                         count_code_points(part.echo)), {}, false};
       choice.answer.index = static_cast<int32_t>(choices_.size());
       choice.answer.text = part.echo;
       choices_.push_back(std::move(choice));
@@ -156,15 +142,6 @@ void Completion::on_token(int32_t part, TokenEvent&& event) {
   const int32_t index = event.choice;
   Choice& choice = choice_of(part, index);
   if (choice.done) return;
-  const Instant now = context_.clock.now();
-  if (!got_token_) {
-    context_.metrics.time_to_first_token.observe((now - arrival_).in_seconds());
-  }
-  got_token_ = true;
-  if (choice.stream.token_count() > 0) {
-    context_.metrics.inter_token_latency.observe((now - choice.last_token).in_seconds());
-  }
-  choice.last_token = now;
   auto delta = choice.stream.push(std::move(event));
   const bool stopped = delta.stopped;
   emit(choice, std::move(delta));
@@ -229,7 +206,6 @@ void Completion::complete() {
     request_.responder->send(std::move(response));
   }
   context_.metrics.finished.add();
-  context_.metrics.cached_tokens.add(usage.cached_tokens);
   done("ok");
 }
 
@@ -271,9 +247,6 @@ void Completion::done(std::string_view result) {
   const Instant now = context_.clock.now();
   const int64_t prompt = request_.order.prompt_tokens();
   if (request_.key != nullptr) request_.key->end(generated, now);
-  context_.metrics.prompt_tokens.add(static_cast<double>(prompt));
-  context_.metrics.generated_tokens.add(static_cast<double>(generated));
-  context_.metrics.request_seconds.observe((now - arrival_).in_seconds());
   log_event(Severity::kInfo, "request_done",
             {{"request_id", request_.id},
              {"engine_request", submitted_.empty() ? 0 : submitted_.front().value},

@@ -19,15 +19,9 @@
 
 namespace lineshaft::api {
 
-// The metrics that the API owns: what clients see.
+// The metrics that the API owns; times and token counts are the engine's.
 struct ApiMetrics {
   explicit ApiMetrics(Metrics& metrics);
-  Histogram& time_to_first_token;
-  Histogram& inter_token_latency;
-  Histogram& request_seconds;
-  Counter& prompt_tokens;
-  Counter& cached_tokens;
-  Counter& generated_tokens;
   Counter& finished;
   Counter& failed;
   Counter& cancelled;
@@ -72,7 +66,6 @@ class Completion final : public EventReceiver,
   struct Choice {
     recipe::AnswerStream stream;
     recipe::Answer answer;
-    Instant last_token{};
     bool done = false;
   };
 
@@ -101,7 +94,6 @@ class Completion final : public EventReceiver,
   std::vector<Choice> choices_;           // parts * n, part by part
   std::vector<int32_t> cached_tokens_;    // of each part
   size_t choices_done_ = 0;
-  bool got_token_ = false;
 };
 
 }  // namespace lineshaft::api

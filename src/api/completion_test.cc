@@ -49,7 +49,7 @@ TEST(Chat, whole_reply_has_openais_shape) {
   EXPECT_FALSE(json.contains("warnings"));
   EXPECT_EQ(request->sampling.seed, 7u);
   EXPECT_EQ(request->sampling.temperature, 0.0f);
-  EXPECT_EQ(request->sampling.max_tokens, ApiRig::kContext - static_cast<int>(request->prompt.size()));
+  EXPECT_EQ(request->sampling.max_tokens + request->prompt.size(), size_t{ApiRig::kContext});
   EXPECT_EQ(rig.tokenizer->decode(request->prompt),
             "<|im_start|>system\ndefault<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n"
             "<|im_start|>assistant\n");

@@ -1,5 +1,5 @@
-// At stake: no body, however wrong, may end the process, hang it or look like our fault. Every known
-// field takes every kind of wrong value; all replies are 200 or a 400 that names a field.
+// At stake: no body, however wrong, may end the process, hang it or look like our fault. Every
+// known field takes every kind of wrong value; all replies are 200 or a 400 that names a field.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -148,7 +148,8 @@ TEST_F(Fuzz, broken_bytes_anywhere_in_a_body) {
 
 TEST_F(Fuzz, content_forms) {
   const std::pair<const char*, int> cases[] = {
-      {R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])", 200},
+      {R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])",
+       200},
       {R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}])", 400},
       {R"([{"role":"user","content":null}])", 400},
       {R"([{"role":"user","content":""}])", 200},
@@ -163,8 +164,9 @@ TEST_F(Fuzz, content_forms) {
       {R"([{"role":"assistant","content":null}])", 400},
   };
   for (const auto& [messages, status] : cases) {
-    const auto reply = rig_.call("POST", "/v1/chat/completions",
-                                 fmt::format(R"({{"model":"test-model","messages":{}}})", messages));
+    const auto reply =
+        rig_.call("POST", "/v1/chat/completions",
+                  fmt::format(R"({{"model":"test-model","messages":{}}})", messages));
     EXPECT_EQ(reply.status, status) << messages << reply.body;
   }
   const auto image = rig_.call(

@@ -110,8 +110,8 @@ Status ServerConfig::validate() const {
   LS_RETURN_IF_ERROR(http.validate());
   if (keys_file.empty() && !net::is_loopback_host(http.host)) {
     return invalid_argument(
-        "host {} can be reached by others, and there are no keys: give a key file (--keys), or bind "
-        "to 127.0.0.1",
+        "host {} can be reached by others, and there are no keys: give a key file, or bind to "
+        "127.0.0.1",
         http.host);
   }
   if (head_delay_max < Duration::milliseconds(1)) {
@@ -350,7 +350,8 @@ void Server::Impl::generate(Dialect dialect, const net::HttpRequest& request,
     return fail(std::move(response));
   }
   live->fetch_add(1);
-  completion.ticket = std::shared_ptr<void>(nullptr, [count = live](void*) { count->fetch_sub(1); });
+  completion.ticket =
+      std::shared_ptr<void>(nullptr, [count = live](void*) { count->fetch_sub(1); });
   if (request.body.size() <= config.inline_body_bytes_max) {
     return run_order(prepare_order(dialect, request.body, orders), std::move(completion));
   }
@@ -368,7 +369,7 @@ void Server::Impl::generate(Dialect dialect, const net::HttpRequest& request,
   });
   if (!taken) {
     reply(*job->completion.responder,
-          error_response(resource_exhausted("too many long prompts are being read; try again soon")),
+          error_response(resource_exhausted("too many long prompts wait; try again soon")),
           job->completion.headers);
   }
 }

@@ -227,18 +227,23 @@ TEST(Stop, at_once_cuts_what_runs) {
   EXPECT_TRUE(eventually([&] { return rig.sink.running() == 0; }));
 }
 
-TEST(Metrics, count_what_clients_saw) {
+TEST(Metrics, count_requests_by_their_end_and_print_aliases) {
   ServerConfig config = test_config();
   config.vllm_metric_names = true;
-  ApiRig rig([](const Request&) { return says("abc"); }, config);
+  ApiRig rig([](const Request& request) {
+    Script script = says("abc");
+    if (request.sampling.n == 2) script.fail_after = 1;
+    return script;
+  }, config);
+  rig.metrics.counter("lineshaft_generated_tokens_total", "of the engine").add(3);
   rig.chat("");
+  rig.chat(R"("n":2)");
   rig.chat(R"("temperature":9)");
   auto page = rig.call("GET", "/metrics");
   EXPECT_EQ(page.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
   for (const char* line :
-       {"\nlineshaft_generated_tokens_total 3\n", "\nlineshaft_requests_total{result=\"ok\"} 1\n",
-        "\nlineshaft_time_to_first_token_seconds_count 1\n", "\nvllm:generation_tokens_total 3\n",
-        "\nlineshaft_inter_token_latency_seconds_count 2\n"}) {
+       {"\nlineshaft_requests_total{result=\"ok\"} 1\n", "\nvllm:generation_tokens_total 3\n",
+        "\nlineshaft_requests_total{result=\"error\"} 1\n"}) {
     EXPECT_NE(page.body.find(line), std::string::npos) << line << page.body;
   }
 }

@@ -1,5 +1,5 @@
-// A small byte-level tokenizer for tests: ids 0 to 255 are the bytes, then a few words, then control
-// tokens. Not a model's.
+// A small byte-level tokenizer for tests: ids 0 to 255 are the bytes, then a few words, then
+// control tokens. Not a model's.
 #pragma once
 
 #include <gtest/gtest.h>
