@@ -233,11 +233,16 @@ TEST(Scheduler, APrefixIsReusedUpToTheLastTokenWhichIsComputed) {
 
 TEST(Scheduler, BlocksAreSharedOnlyWhenTheirStepIsDone) {
   Driver d(config());
-  d.add(40, 1, 7);
-  d.plan();
-  EXPECT_EQ(d.scheduler.cached_tokens({BlockHash{{7, 0}}, BlockHash{{7, 1}}}, 40), 0);
+  d.add(112, 1, 7);
+  std::vector<BlockHash> chain;
+  for (uint8_t i = 0; i < 7; ++i) chain.push_back(BlockHash{{7, i}});
+  d.plan();  // 64 rows
+  d.plan();  // and the rest
+  EXPECT_EQ(d.scheduler.cached_tokens(chain, 113), 0);
   d.answer();
-  EXPECT_EQ(d.scheduler.cached_tokens({BlockHash{{7, 0}}, BlockHash{{7, 1}}}, 40), 32);
+  EXPECT_EQ(d.scheduler.cached_tokens(chain, 113), 64);
+  d.answer();
+  EXPECT_EQ(d.scheduler.cached_tokens(chain, 113), 112);
 }
 
 TEST(Scheduler, WhoSharesABlockInTheMakingWaitsForIt) {
@@ -315,15 +320,37 @@ TEST(Scheduler, ShortPromptsPassALongOneAndItGoesOnToo) {
 TEST(Scheduler, WhatIsTakenInAPlanDoesNotEvictWhatTheNextInLineMatches) {
   SchedulerConfig c = config();
   c.limits.kv_blocks = 10;
+  c.limits.sequences_max = 1;
   Driver d(c);
-  d.add(33, 1, 7);  // leaves two cached blocks, the oldest ones
-  d.finish();
-  d.add(49, 1, 8);
-  d.finish();       // three more
-  d.add(81, 1, 9);  // takes six: five free, one cached
   d.add(33, 1, 7);
+  d.finish();  // leaves two cached blocks
+  d.add(49, 1, 8);
+  d.plan();
+  const SeqId next = d.add(33, 1, 7);  // waits for the slot
+  d.answer();  // leaves three cached blocks, used later than the two
+  d.add(81, 1, 9, Priority::kHigh);    // goes first; takes six: five are free
+  EXPECT_EQ(d.plan(), (Rows{{4, 64}}));
+  while (d.scheduler.find(next)->state == SeqState::kWaiting) {
+    d.answer();
+    ASSERT_FALSE(d.plan().empty());
+  }
+  EXPECT_EQ(d.scheduler.find(next)->cached_tokens, 32);
   d.finish();
-  EXPECT_EQ(d.scheduler.counters().prefix_hits, 1u) << "its prefix was kept, not the other one";
+}
+
+TEST(Scheduler, AnOldPromptGoesOnUnderAFlowOfHigherPriority) {
+  SchedulerConfig c = config();
+  c.age_bound = Duration::milliseconds(500);
+  Driver d(c);
+  const SeqId low = d.add(200, 1, 0, Priority::kLow);
+  d.plan();
+  d.answer();
+  for (int step = 0; d.scheduler.find(low) != nullptr; ++step) {
+    ASSERT_LT(step, 30) << "of 64 ms each; 500 ms is the age bound, 16 ms a step its share then";
+    d.add(100, 1, 0, Priority::kHigh);  // more than a step can do
+    ASSERT_FALSE(d.plan().empty());
+    d.answer();
+  }
 }
 
 TEST(Scheduler, AtMostSequencesMaxRunAtOnce) {
