@@ -16,6 +16,25 @@ constexpr int64_t kHugePage = 2 << 20;
 
 constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+// A piece of PackedMemory: large against a page, small against a machine.
+constexpr int64_t kPieceBytes = 32 << 20;
+
+// Whole huge pages for what fills one, else plain memory.
+std::shared_ptr<std::byte[]> allocate(int64_t bytes) {
+  const int64_t unit = bytes < kHugePage ? 64 : kHugePage;
+  const auto size = static_cast<size_t>(round_up(bytes, unit));
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(static_cast<size_t>(unit), size));
+  if (data == nullptr) throw std::bad_alloc();
+  // Only advice: its failure changes no result.
+  if (unit == kHugePage) madvise(data, size, MADV_HUGEPAGE);
+  return {data, [](std::byte* p) { std::free(p); }};
+}
+
+int64_t tile_bytes_of(WeightType type, int64_t k) {
+  const PackedLayout layout = packed_layout(type);
+  return round_up(packed_quant_bytes(layout, k) + packed_scale_bytes(layout, k), 64);
+}
+
 // Where one output's data goes in a tile.
 struct Lane {
   std::byte* quants;
@@ -92,20 +111,32 @@ void pack_quantised(WeightType type, const std::byte* row, int64_t k, Lane lane)
 
 }  // namespace
 
-void PackedMatrix::Free::operator()(std::byte* p) const { std::free(p); }
+std::shared_ptr<std::byte[]> PackedMemory::take(int64_t bytes) {
+  const int64_t size = round_up(bytes, 64);
+  if (size > kPieceBytes / 4) return allocate(size);
+  if (piece_ == nullptr || used_ + size > kPieceBytes) {
+    piece_ = allocate(kPieceBytes);
+    used_ = 0;
+  }
+  std::byte* begin = piece_.get() + used_;
+  used_ += size;
+  return {piece_, begin};
+}
+
+int64_t PackedMatrix::bytes_of(WeightType type, int64_t outputs, int64_t k) {
+  return round_up(outputs, kTileOutputs) / kTileOutputs * tile_bytes_of(type, k);
+}
+
+PackedMatrix::PackedMatrix(WeightType type, int64_t outputs, int64_t k, PackedMemory& memory)
+    : type_(type), outputs_(outputs), k_(k), tile_bytes_(tile_bytes_of(type, k)) {
+  LS_CHECK(outputs > 0 && k > 0 && k % info(type).block_elements == 0, "{} x {}", outputs, k);
+  data_ = memory.take(bytes());
+}
 
 PackedMatrix::PackedMatrix(WeightType type, int64_t outputs, int64_t k)
-    : type_(type), outputs_(outputs), k_(k) {
+    : type_(type), outputs_(outputs), k_(k), tile_bytes_(tile_bytes_of(type, k)) {
   LS_CHECK(outputs > 0 && k > 0 && k % info(type).block_elements == 0, "{} x {}", outputs, k);
-  const PackedLayout layout = packed_layout(type);
-  tile_bytes_ = round_up(packed_quant_bytes(layout, k) + packed_scale_bytes(layout, k), 64);
-  // Whole huge pages for what is large; small matrices share pages with their neighbours.
-  const bool huge = bytes() >= kHugePage;
-  const size_t align = huge ? kHugePage : 64;
-  const auto size = static_cast<size_t>(round_up(bytes(), static_cast<int64_t>(align)));
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(align, size)));
-  if (data_ == nullptr) throw std::bad_alloc();
-  if (huge) madvise(data_.get(), size, MADV_HUGEPAGE);  // advice: failure changes no result
+  data_ = allocate(bytes());
 }
 
 PackedView PackedMatrix::view() const {

@@ -1,6 +1,6 @@
 // PackedMatrix: a weight matrix re-ordered so that 16 outputs lie in the lanes of a register.
 //
-// Owns its memory (huge pages advised). The numbers are those of the file, bit for bit (integers,
+// Owns its memory, alone or with others (PackedMemory). The numbers are those of the file, bit for bit (integers,
 // sub-scales and f16 scales are moved, not converted), so packing is free of rounding and the
 // packed form can be unpacked again. The layout may change; results may not.
 #pragma once
@@ -16,12 +16,29 @@
 
 namespace lineshaft::kernels {
 
+// Hands out memory from large pieces on huge pages, so that streaming many small matrices costs few
+// TLB misses. A piece lives as long as the last matrix in it. One thread at a time.
+class PackedMemory {
+ public:
+  // 64-byte aligned; throws std::bad_alloc when there is none.
+  std::shared_ptr<std::byte[]> take(int64_t bytes);
+
+ private:
+  std::shared_ptr<std::byte[]> piece_;
+  int64_t used_ = 0;
+};
+
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // Memory for outputs x k weights; filled by pack_tiles. k is a multiple of the format's block.
-  // Throws std::bad_alloc when there is none.
+  // Memory for outputs x k weights, from `memory`; filled by pack_tiles. k is a multiple of the
+  // format's block. Throws std::bad_alloc when there is none.
+  PackedMatrix(WeightType type, int64_t outputs, int64_t k, PackedMemory& memory);
+  // The same with memory of its own.
   PackedMatrix(WeightType type, int64_t outputs, int64_t k);
+
+  // What a matrix takes.
+  static int64_t bytes_of(WeightType type, int64_t outputs, int64_t k);
 
   WeightType type() const { return type_; }
   int64_t outputs() const { return outputs_; }
@@ -36,14 +53,11 @@ class PackedMatrix {
   void pack_tiles(std::span<const std::byte> rows, Range tiles);
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
   WeightType type_ = WeightType::kF32;
   int64_t outputs_ = 0;
   int64_t k_ = 0;
   int64_t tile_bytes_ = 0;
-  std::unique_ptr<std::byte[], Free> data_;
+  std::shared_ptr<std::byte[]> data_;
 };
 
 }  // namespace lineshaft::kernels
