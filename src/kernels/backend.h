@@ -85,6 +85,10 @@ struct Kernels {
 
   // One row: x[k] f32 → out[k / 32]. k is a multiple of 32.
   void (*quantise_row)(const float* x, int64_t k, QuantisedBlock* out);
+  // The same twice over: `coarse` is quantise_row's form of x, `rest` that of what it leaves,
+  // x - scale * q. The products of the two rows add up to one with 15-bit activations.
+  void (*quantise_row_fine)(const float* x, int64_t k, QuantisedBlock* coarse,
+                            QuantisedBlock* rest);
 
   // y[r, o] = sum over k of w[o, k] * x[r, k], for rows [rows.begin, rows.end) and the outputs of
   // tiles [tiles.begin, tiles.end) of 16. y is indexed by absolute row and output; y_stride in

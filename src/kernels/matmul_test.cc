@@ -271,6 +271,29 @@ TEST(QuantiseRowTest, EveryIsaHasTheBitsOfThePlainTwin) {
       EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0)
           << name_of(isa) << " trial " << trial;
     }
+    std::vector<QuantisedBlock> want_rest(want.size()), got_rest(want.size());
+    ref::quantise_row_fine(x.data(), k, want.data(), want_rest.data());
+    for (const Isa isa : machine_isas()) {
+      kernels_for(isa).quantise_row_fine(x.data(), k, got.data(), got_rest.data());
+      EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0);
+      EXPECT_EQ(std::memcmp(want_rest.data(), got_rest.data(), want.size() * sizeof want[0]), 0)
+          << name_of(isa) << " trial " << trial;
+    }
+  }
+}
+
+TEST(QuantiseRowTest, FineRowsKeepFifteenBits) {
+  Draws draws(8);
+  std::vector<float> x(64);
+  for (float& v : x) v = draws.uniform();
+  std::vector<QuantisedBlock> coarse(2), rest(2);
+  kernels_for(best_isa()).quantise_row_fine(x.data(), 64, coarse.data(), rest.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const QuantisedBlock& c = coarse[i / 32];
+    const QuantisedBlock& r = rest[i / 32];
+    const double sum = static_cast<double>(c.scale) * c.q[i % 32] +
+                       static_cast<double>(r.scale) * r.q[i % 32];
+    EXPECT_NEAR(sum, x[i], c.scale / 127.0) << i;
   }
 }
 

@@ -13,6 +13,7 @@ const Kernels& table() {
   static constexpr Kernels kTable = {
       .isa = LS_TARGET_ISA,
       .quantise_row = quantise_row,
+      .quantise_row_fine = quantise_row_fine,
       .matmul = matmul,
       .rms_norm = rms_norm,
       .add = add_rows,

@@ -59,6 +59,16 @@ void quantise_row(const float* x, int64_t k, QuantisedBlock* out) {
   }
 }
 
+void quantise_row_fine(const float* x, int64_t k, QuantisedBlock* coarse, QuantisedBlock* rest) {
+  quantise_row(x, k, coarse);
+  std::vector<float> left(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i) {
+    const QuantisedBlock& block = coarse[i / 32];
+    left[static_cast<size_t>(i)] = x[i] - block.scale * static_cast<float>(block.q[i % 32]);
+  }
+  quantise_row(left.data(), k, rest);
+}
+
 void matmul_int8(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,
                  const QuantisedBlock* x, float* y) {
   const WeightTypeInfo& format = info(type);
