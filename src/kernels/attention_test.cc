@@ -274,20 +274,18 @@ TEST(Attention, NegativeZeroSurvives) {
 }
 
 TEST(Attention, ASegmentBehindARowDoesNotTouchTheSignOfItsZero) {
-  // Every sum underflows to -0 (weight e^-4 times the smallest denormal). Rows 1,014 to 1,023 end
-  // with the first segment, their neighbours in the call go on into the second: merging an empty
-  // segment would add +0 and lose the sign.
+  // The second segment's sum, the smallest denormal, underflows to -0 when it is merged. Rows 2,038
+  // to 2,047 end there, their neighbours in the call go on into the third segment: merging an empty
+  // one would add +0 and lose the sign.
   for (const Isa isa : machine_isas()) {
-    const Case c = make_case(2, 1, 16, 0, KvType::kF32, 128, 1034);
+    const Case c = make_case(2, 1, 16, 0, KvType::kF32, 128, 2058);
     World w(c, 12);
     std::fill(w.q.begin(), w.q.end(), 1.0f);
-    w.store(0, std::vector<float>(16, 1.0f), std::vector<float>(16, 0.0f));
-    for (int32_t p = 1; p < 1034; ++p) {
-      w.store(p, std::vector<float>(16, 0.0f), std::vector<float>(16, -1e-45f));
-    }
-    const std::vector<float> together = w.run(isa, 1014, 20);
+    const std::vector<float> zeros(16, 0.0f), ones(16, 1.0f), tiny(16, -1e-45f);
+    for (int32_t p = 0; p < 2058; ++p) w.store(p, p == 0 ? ones : zeros, p == 1500 ? tiny : zeros);
+    const std::vector<float> together = w.run(isa, 2038, 20);
     ASSERT_TRUE(std::signbit(together[0]));
-    ASSERT_TRUE(same_bits(together, w.twin(1014, 20)));
+    ASSERT_TRUE(same_bits(together, w.twin(2038, 20)));
   }
 }
 
