@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "decoding/math.h"
+#include "decoding/scan.h"
 
 namespace lineshaft::decoding {
 namespace {
@@ -89,11 +90,17 @@ void select_top_k(std::span<const float> values, float shift, float factor, int6
   };
   float bar = -kInfinity;
   bool full = false;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float z = (values[i] - shift) * factor;
-    if (!(z > bar) && (full || !(z == bar))) continue;
-    out.push_back({z, static_cast<TokenId>(i)});
-    if (out.size() >= 2 * (kth + 1)) {
+  for (size_t begin = 0; begin < values.size(); begin += kScanWidth) {
+    const size_t end = std::min(begin + kScanWidth, values.size());
+    if (full && end - begin == kScanWidth &&
+        !((largest_of_64(values.data() + begin) - shift) * factor > bar)) {
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const float z = (values[i] - shift) * factor;
+      if (!(z > bar) && (full || !(z == bar))) continue;
+      out.push_back({z, static_cast<TokenId>(i)});
+      if (out.size() < 2 * (kth + 1)) continue;
       drop();
       bar = out[kth].z;
       full = true;

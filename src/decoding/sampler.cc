@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "decoding/gumbel.h"
+#include "decoding/scan.h"
 
 namespace lineshaft::decoding {
 namespace {
@@ -14,11 +15,10 @@ struct Best {
   double score = -std::numeric_limits<double>::infinity();
   TokenId token = -1;
 
-  // Most tokens can't win with the leading zeros of their bits: no logarithm is computed for them.
+  // For most tokens the bound on their noise is enough to drop them, and needs no logarithm.
   void offer(double z, TokenId candidate, const NoiseRow& noise) {
-    const uint64_t bits = noise.bits(candidate);
-    if (z + gumbel_bound(bits) < score) return;
-    const double other = z + gumbel(bits);
+    if (z + noise.bound(candidate) < score) return;
+    const double other = z + noise.noise(candidate);
     if (other > score || (other == score && candidate < token)) {
       score = other;
       token = candidate;
@@ -32,17 +32,31 @@ TokenId draw(std::span<const Candidate> candidates, const NoiseRow& noise) {
   return best.token;
 }
 
-// Draws from the whole row (min-p cuts at `floor`). The highest logit goes first: tokens far below
-// its score can't win whatever their noise.
+static_assert(kNoiseGroup == kScanWidth);
+
+// Draws from the whole row (min-p cuts at `floor`). The highest logit goes first; then a group is
+// only entered when its highest logit with its largest possible noise could win.
 TokenId draw_from_row(std::span<const float> logits, TokenId highest, float factor, float floor,
                       const NoiseRow& noise) {
   const float shift = logits[static_cast<size_t>(highest)];
   Best best;
   best.offer(0.0, highest, noise);
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const float z = (logits[i] - shift) * factor;
-    if (!(z >= floor) || z < best.score - kGumbelMax) continue;
-    best.offer(z, static_cast<TokenId>(i), noise);
+  const auto count = static_cast<TokenId>(logits.size());
+  for (TokenId begin = 0; begin < count; begin += kNoiseGroup) {
+    const float* x = logits.data() + begin;
+    const bool whole = count - begin >= kNoiseGroup;
+    if (whole) {
+      const float z = (largest_of_64(x) - shift) * factor;
+      if (z < floor || z + kGumbelMax < best.score ||
+          z + noise.group_bound(begin / kNoiseGroup) < best.score) {
+        continue;
+      }
+    }
+    const TokenId end = whole ? begin + kNoiseGroup : count;
+    for (TokenId token = begin; token < end; ++token) {
+      const float z = (logits[static_cast<size_t>(token)] - shift) * factor;
+      if (z >= floor) best.offer(z, token, noise);  // false for NaN
+    }
   }
   return best.token;
 }
