@@ -81,6 +81,12 @@ void Connection::new_parser() {
   parser_->body_limit(host_.config.body_bytes_max);
   parser_->eager(true);
   head_seen_ = false;
+  count_body(0);
+}
+
+void Connection::count_body(uint64_t bytes) {
+  host_.body_bytes += bytes - body_bytes_;
+  body_bytes_ = bytes;
 }
 
 void Connection::read_more() {
@@ -120,6 +126,10 @@ void Connection::feed() {
     if (error == http::error::need_more) error = {};
     if (error) return refuse(error);
     if (parser_->is_header_done() && !head_seen_ && !check_head()) return;
+    count_body(parser_->get().body().size());
+    if (host_.body_bytes > host_.config.bodies_bytes_max) {
+      return reply_error(503, "too many long requests arrive at once; try again soon");
+    }
     if (parser_->is_done()) {
       dispatch();
     } else if (used == 0) {
@@ -178,6 +188,7 @@ void Connection::dispatch() {
 
 void Connection::reply_error(int status, std::string_view sentence) {
   keep_alive_ = false;
+  new_parser();  // what was received of this request is of no use
   HttpResponse response;
   response.status = status;
   response.headers = {{"content-type", "application/json"}};
@@ -354,6 +365,7 @@ void Connection::sweep(Instant now) {
 void Connection::close(std::string_view reason) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
+  count_body(0);
   error_code ignored;
   stream_->socket().close(ignored);
   if (gone_) {

@@ -25,6 +25,7 @@ struct ConnectionHost {
   const HttpHandler& handler;
   const SystemClock& clock;
   bool draining = false;
+  uint64_t body_bytes = 0;                // of all requests that are being received
   std::function<void(Connection&)> forget;  // the connection is closed
 };
 
@@ -68,6 +69,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(boost::system::error_code error, size_t count);
   void feed();
   void new_parser();
+  // Keeps count of this connection's share of host_.body_bytes.
+  void count_body(uint64_t bytes);
   bool check_head();
   void refuse(boost::system::error_code error);
   void dispatch();
@@ -90,6 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string input_;                     // received, not yet parsed
   std::optional<Parser> parser_;
   bool head_seen_ = false;
+  uint64_t body_bytes_ = 0;               // of the request on its way
   uint64_t serial_ = 0;                   // of the current request
   bool keep_alive_ = false;
   bool head_only_ = false;                // the request was HEAD

@@ -55,6 +55,9 @@ Status HttpConfig::validate() const {
   if (host.empty()) return invalid_argument("host is empty");
   if (header_bytes_max < 256) return invalid_argument("header_bytes_max is below 256");
   if (body_bytes_max < 1) return invalid_argument("body_bytes_max is below 1");
+  if (bodies_bytes_max < body_bytes_max) {
+    return invalid_argument("bodies_bytes_max is below body_bytes_max");
+  }
   if (connections_max < 1) return invalid_argument("connections_max is below 1");
   if (stream_buffer_bytes_max < 4096) {
     return invalid_argument("stream_buffer_bytes_max is below 4096");
@@ -132,7 +135,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
   tcp::acceptor acceptor;
   asio::steady_timer ticker;
   asio::steady_timer retry;
-  ConnectionHost host{io, config, handler, clock, false, {}};
+  ConnectionHost host{io, config, handler, clock, false, 0, {}};
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::atomic<int> connection_count{0};
   std::thread thread;

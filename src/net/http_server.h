@@ -20,6 +20,7 @@ struct HttpConfig {
   uint16_t port = 8080;            // 0: the system picks one
   uint32_t header_bytes_max = 32 << 10;
   uint64_t body_bytes_max = uint64_t{32} << 20;
+  uint64_t bodies_bytes_max = uint64_t{512} << 20;  // of all bodies on their way in; beyond it 503
   int connections_max = 1024;      // beyond it a connection gets 503 and is closed
   Duration receive_timeout = Duration::seconds(30);  // first to last byte of a request, then 408
   Duration idle_timeout = Duration::seconds(75);     // between requests of one connection

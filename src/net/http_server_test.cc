@@ -166,6 +166,28 @@ TEST(HttpServer, refuses_what_is_too_long_or_not_http) {
   }
 }
 
+TEST(HttpServer, all_bodies_together_have_a_limit) {
+  HttpConfig config = quick_config();
+  config.body_bytes_max = 1 << 20;
+  config.bodies_bytes_max = 4 << 20;
+  Rig rig(config);
+  const std::string most = post("/echo", std::string(1 << 20, 'x')).substr(0, 1 << 20);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<TestClient>(rig.address));
+    clients.back()->send(most);
+  }
+  std::this_thread::sleep_for(milliseconds(100));
+  TestClient extra(rig.address);
+  extra.send(most);
+  EXPECT_EQ(extra.read_reply().status, 503);
+  clients.clear();
+  std::this_thread::sleep_for(milliseconds(50));
+  TestClient again(rig.address);
+  again.send(post("/echo", std::string(1 << 20, 'x')));
+  EXPECT_EQ(again.read_reply().status, 200);
+}
+
 TEST(HttpServer, slow_senders_are_cut_by_the_deadline_and_disturb_nobody) {
   Rig rig;
   std::vector<std::unique_ptr<TestClient>> slow;

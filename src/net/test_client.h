@@ -43,6 +43,7 @@ class TestClient {
   TestClient& operator=(const TestClient&) = delete;
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_; }
 
   void close() {
     if (fd_ >= 0) ::close(fd_);
