@@ -104,6 +104,106 @@ void tokenize_options(CLI::App* app, Config* c) {
   add_common(app, c);
 }
 
+void generate_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  GenerateConfig& g = c->generate;
+  app->add_option("-p,--prompt", g.prompt, "Raw text; BOS is added as the file says")
+      ->group("Input");
+  app->add_option("--tokens", g.tokens_file, "Prompts, a JSON array of ids a line; -: stdin")
+      ->group("Input");
+  app->add_option("--parallel", g.parallel, "Prompts in flight at once; answers keep their order")
+      ->check(CLI::Range(1, 1024))
+      ->group("Input");
+  add_sampling(app, c);
+  app->add_option("--stop", c->sampling.stop, "Text that ends the answer; may be given again")
+      ->group("Sampling");
+  add_compute(app, c);
+  app->add_option("--step-ms", c->scheduling.step_ms, "Time of one step; 0: from the machine")
+      ->check(CLI::Range(0.0, 60'000.0))
+      ->group("Scheduling");
+  add_common(app, c);
+}
+
+void score_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  app->add_option("--tokens", c->score.tokens_file, "A JSON array of token ids a line; -: stdin")
+      ->group("Input");
+  app->add_option("--top", c->score.top, "Best logits to tell after the last token")
+      ->check(CLI::Range(0, 1 << 24))
+      ->group("Output");
+  add_compute(app, c);
+  add_common(app, c);
+}
+
+void bench_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  BenchConfig& b = c->bench;
+  app->add_option("--prompt-tokens", b.prompt_tokens, "Length of a prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group("Load");
+  app->add_option("--gen-tokens", b.gen_tokens, "Generated tokens of an answer")
+      ->check(CLI::Range(2, 1 << 24))
+      ->group("Load");
+  app->add_option("--batch", b.batch, "Sequences at once; several numbers: several rows")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->group("Load");
+  app->add_option("-r,--repetitions", b.repetitions, "Measurements, after one that warms up")
+      ->check(CLI::Range(1, 1000))
+      ->group("Load");
+  add_compute(app, c);
+  app->add_option("--step-ms", c->scheduling.step_ms, "Time of one step; 0: from the machine")
+      ->check(CLI::Range(0.0, 60'000.0))
+      ->group("Scheduling");
+  add_common(app, c);
+}
+
+void add_server(CLI::App* app, Config* c) {
+  ServeConfig& s = c->serve;
+  const auto add = [&](const char* names, auto& field, const char* text) {
+    return app->add_option(names, field, text)->group("Server");
+  };
+  add("--host", s.host, "Address to bind; others than this machine's own need --keys");
+  add("--port", s.port, "0: a free one")->check(CLI::Range(0, 65'535));
+  add("--keys,--api-keys-file", s.keys_file, "A TOML file of keys, tenants and limits");
+  add("--served-model-name,--alias", s.served_model_name, "The name that clients give");
+  add("--tls-cert", s.tls_cert, "PEM chain; with --tls-key: HTTPS only");
+  add("--tls-key", s.tls_key, "PEM key");
+  add("--cors-origin", s.cors_origins, "Origin that browsers may call from; may be given again");
+  add("--connections-max", s.connections_max, "Beyond it: 503")->check(CLI::Range(1, 100'000));
+  app->add_flag("--vllm-metrics", s.vllm_metrics, "Also print metrics under vLLM's names")
+      ->group("Server");
+}
+
+void serve_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  add_server(app, c);
+  app->add_option("--ready-file", c->serve.ready_file, "Gets the address when all is ready")
+      ->group("Server");
+  add_compute(app, c);
+  add_scheduling(app, c);
+  add_common(app, c);
+}
+
+void run_options(CLI::App* app, Config* c) {
+  c->sampling.temperature = 0.6;
+  c->sampling.top_p = 0.95;
+  c->sampling.max_tokens = 1024;
+  c->sampling.top_logprobs = -1;
+  add_model(app, c);
+  app->add_option("PROMPT", c->run.prompt, "One question; without it: a dialogue");
+  app->add_option("--system", c->run.system, "The system prompt; default: the model's own")
+      ->group("Chat");
+  app->add_flag("--stats,!--no-stats", c->run.stats, "Speed after each answer")->group("Chat");
+  app->add_flag("--with-server", c->run.with_server, "Serve the API beside the chat")
+      ->group("Chat");
+  add_sampling(app, c);
+  add_server(app, c);
+  add_compute(app, c);
+  add_scheduling(app, c);
+  add_common(app, c);
+}
+
 void inspect_options(CLI::App* app, Config* c) {
   add_model(app, c);
   add_compute(app, c);
@@ -132,10 +232,15 @@ void pull_options(CLI::App* app, Config* c) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
+      {"run", "Chat with a model in this terminal", run_options, run_run},
+      {"serve", "Serve OpenAI's API over HTTP", serve_options, run_serve},
       {"pull", "Fetch a model file", pull_options, run_pull},
+      {"generate", "Answer a raw prompt or a file of prompts", generate_options, run_generate},
+      {"score", "Log-probabilities of given tokens", score_options, run_score},
+      {"tokenize", "Turn lines of text into token ids", tokenize_options, run_tokenize},
       {"inspect", "Show a model file's metadata, tensors and memory plan", inspect_options,
        run_inspect},
-      {"tokenize", "Turn lines of text into token ids", tokenize_options, run_tokenize},
+      {"bench", "Measure prefill and decode speed", bench_options, run_bench},
       {"doctor", "Check this machine and say what to fix", doctor_options, run_doctor},
   };
   return table;

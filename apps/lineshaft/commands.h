@@ -6,9 +6,14 @@
 
 namespace lineshaft::app {
 
+int run_bench(const Config& config);
 int run_doctor(const Config& config);
+int run_generate(const Config& config);
 int run_inspect(const Config& config);
 int run_pull(const Config& config);
+int run_run(const Config& config);
+int run_score(const Config& config);
+int run_serve(const Config& config);
 int run_tokenize(const Config& config);
 
 }  // namespace lineshaft::app

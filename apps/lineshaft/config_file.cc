@@ -5,8 +5,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 namespace lineshaft::app {
@@ -48,14 +46,15 @@ StatusOr<std::vector<FileSetting>> read_config_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) return not_found("cannot read config file '{}'", path);
-  const toml::parse_result parsed = toml::parse(text.str());
-  if (!parsed) {
-    const toml::source_position at = parsed.error().source().begin;
-    return invalid_argument("{}:{}:{}: {}", path, at.line, at.column,
-                            parsed.error().description());
+  toml::table root;
+  try {
+    root = toml::parse(text.str());
+  } catch (const toml::parse_error& error) {
+    const toml::source_position at = error.source().begin;
+    return invalid_argument("{}:{}:{}: {}", path, at.line, at.column, error.description());
   }
   std::vector<FileSetting> settings;
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : root) {
     const toml::table* section = node.as_table();
     if (section == nullptr) {
       LS_ASSIGN_OR_RETURN(auto setting, setting_of(path, "", std::string(key.str()), node));

@@ -1,6 +1,5 @@
 #include "lineshaft/download.h"
 
-#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 
 #include "lineshaft/interrupt.h"
 #include "lineshaft/version.h"
+#include "net/address.h"
 
 namespace lineshaft::app {
 namespace {
@@ -252,7 +252,7 @@ StatusOr<const char*> allowed_protocols(const std::string& url) {
     return out;
   };
   const std::string scheme = get(CURLUPART_SCHEME);
-  const bool loopback = is_loopback_host(get(CURLUPART_HOST));
+  const bool loopback = net::is_loopback_host(get(CURLUPART_HOST));
   if (scheme != "https" && !(scheme == "http" && loopback)) {
     return invalid_argument("'{}': only https is fetched (http from this machine itself)", url);
   }
@@ -282,13 +282,6 @@ void set_options(CURL* curl, const DownloadRequest& request, const char* protoco
 }
 
 }  // namespace
-
-bool is_loopback_host(const std::string& host) {
-  if (host == "localhost" || host == "[::1]" || host == "::1") return true;
-  in_addr address{};
-  return inet_pton(AF_INET, host.c_str(), &address) == 1 &&
-         (ntohl(address.s_addr) >> 24) == 127;
-}
 
 Status download(const DownloadRequest& request, DownloadReply* reply) {
   static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);

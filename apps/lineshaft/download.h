@@ -38,7 +38,4 @@ struct DownloadReply {
 // filled as far as headers came, also on failure.
 Status download(const DownloadRequest& request, DownloadReply* reply);
 
-// "localhost", 127.0.0.0/8 or [::1], as a host in a URL.
-bool is_loopback_host(const std::string& host);
-
 }  // namespace lineshaft::app

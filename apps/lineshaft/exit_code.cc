@@ -11,7 +11,12 @@ int fail(ExitCode code, const Status& status) {
 }
 
 int fail_load(const Status& status) {
-  return fail(status.code() == StatusCode::kResourceExhausted ? kNoMemory : kBadModel, status);
+  switch (status.code()) {
+    case StatusCode::kResourceExhausted: return fail(kNoMemory, status);
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kOutOfRange: return fail(kWrongUse, status);
+    default: return fail(kBadModel, status);
+  }
 }
 
 }  // namespace lineshaft::app

@@ -20,7 +20,7 @@ enum ExitCode : int {
 int fail(ExitCode code, const Status& status);
 
 // The same, with the code that belongs to what a model's loading may return:
-// kResourceExhausted: 3; else 4.
+// kResourceExhausted: 3; kInvalidArgument and kOutOfRange (a setting): 2; else 4.
 int fail_load(const Status& status);
 
 }  // namespace lineshaft::app

@@ -79,9 +79,14 @@ LoadTalk load_bar() {
   };
 }
 
-StatusOr<LoadedModel> load_model(const Config& config, const LoadTalk& talk) {
+StatusOr<LoadedModel> load_model(const Config& config) {
+  LS_ASSIGN_OR_RETURN(OpenModel open, open_model(config));
+  return load_model(config, std::move(open));
+}
+
+StatusOr<LoadedModel> load_model(const Config& config, OpenModel open, const LoadTalk& talk) {
   LoadedModel out;
-  LS_ASSIGN_OR_RETURN(out.open, open_model(config));
+  out.open = std::move(open);
   const model::ForwardOptions options = forward_options(config);
   if (!kernels::cpu_has(options.isa)) {
     return invalid_argument("--kernels {}: this CPU has no {}", config.model.kernels,

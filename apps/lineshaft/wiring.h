@@ -46,8 +46,12 @@ struct LoadedModel {
   std::shared_ptr<const model::Weights> weights;
 };
 
-// open_model, plan_memory, then the weights. Errors of all three; a forced instruction set that
-// this CPU lacks is kInvalidArgument.
-StatusOr<LoadedModel> load_model(const Config& config, const LoadTalk& talk = load_bar());
+// plan_memory, then the weights. Errors of both; a forced instruction set that this CPU lacks is
+// kInvalidArgument.
+StatusOr<LoadedModel> load_model(const Config& config, OpenModel open,
+                                 const LoadTalk& talk = load_bar());
+
+// open_model and load_model.
+StatusOr<LoadedModel> load_model(const Config& config);
 
 }  // namespace lineshaft::app

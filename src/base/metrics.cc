@@ -116,6 +116,17 @@ void Histogram::observe(double value) {
   add_to(sum_, value);
 }
 
+void Histogram::add_counts(const std::vector<uint64_t>& counts, double sum) {
+  if (counts.size() != bounds_.size() + 1 || !std::isfinite(sum) || sum < 0.0) {
+    errors_->fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    buckets_[i].fetch_add(counts[i], std::memory_order_relaxed);
+  }
+  add_to(sum_, sum);
+}
+
 uint64_t Histogram::count() const {
   uint64_t total = 0;
   for (size_t i = 0; i <= bounds_.size(); ++i) total += bucket(i);

@@ -49,6 +49,9 @@ class Histogram {
   // `bounds`: ascending upper bounds; +Inf is implied.
   Histogram(std::vector<double> bounds, std::atomic<uint64_t>* errors);
   void observe(double value);
+  // Many observations at once: counts[i] of bucket i (bounds().size() + 1 of them), `sum` in all.
+  // Anything else changes nothing and counts an error.
+  void add_counts(const std::vector<uint64_t>& counts, double sum);
   uint64_t count() const;
   double sum() const { return sum_.load(std::memory_order_relaxed); }
   const std::vector<double>& bounds() const { return bounds_; }

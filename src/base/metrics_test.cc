@@ -44,6 +44,19 @@ TEST(Metrics, wrong_values_are_dropped_and_counted) {
   EXPECT_EQ(text.find("not legal"), std::string::npos);
 }
 
+TEST(Metrics, many_observations_are_added_at_once) {
+  Metrics metrics;
+  Histogram& h = metrics.histogram("lineshaft_queue_time_seconds", "Wait.", {0.1, 1.0});
+  h.add_counts({2, 0, 1}, 7.25);
+  h.observe(0.5);
+  EXPECT_EQ(h.count(), 4u);
+  EXPECT_EQ(h.bucket(0), 2u);
+  EXPECT_EQ(h.bucket(1), 1u);
+  EXPECT_DOUBLE_EQ(h.sum(), 7.75);
+  h.add_counts({1}, 1.0);   // not this histogram's buckets
+  EXPECT_EQ(h.count(), 4u);
+}
+
 TEST(Metrics, an_alias_prints_the_same_numbers) {
   Metrics metrics;
   metrics.add_alias("a_total", "vllm:a_total");

@@ -1,0 +1,96 @@
+#include "lineshaft/serving.h"
+
+#include <array>
+
+#include "base/clock.h"
+#include "kernels/types.h"
+#include "lineshaft/version.h"
+
+namespace lineshaft::app {
+namespace {
+
+std::string family_name(ModelFamily family) {
+  switch (family) {
+    case ModelFamily::kLlama: return "llama";
+    case ModelFamily::kQwen2: return "qwen2";
+    case ModelFamily::kQwen3: return "qwen3";
+    case ModelFamily::kGemma3: return "gemma3";
+  }
+  return "unknown";
+}
+
+std::string served_name(const Config& config, const OpenModel& model) {
+  return config.serve.served_model_name.empty() ? model.name : config.serve.served_model_name;
+}
+
+api::ModelCard model_card(const Config& config, const LoadedModel& model) {
+  api::ModelCard card;
+  card.id = served_name(config, model.open);
+  card.created = unix_seconds();
+  card.context_tokens = model.plan.context_tokens;
+  card.family = family_name(model.open.spec.family);
+  card.quantization = weight_format(*model.open.file);
+  card.system_fingerprint = "ls-" + version() + "-" + config.model.profile + "-" +
+                            model.open.spec.fingerprint.hex().substr(0, 12);
+  return card;
+}
+
+}  // namespace
+
+api::ServerConfig server_config(const Config& config) {
+  const ServeConfig& s = config.serve;
+  api::ServerConfig out;
+  out.http.host = s.host;
+  out.http.port = static_cast<uint16_t>(s.port);
+  out.http.connections_max = s.connections_max;
+  out.http.tls_cert_file = s.tls_cert;
+  out.http.tls_key_file = s.tls_key;
+  out.keys_file = s.keys_file;
+  out.cors_origins = s.cors_origins;
+  out.vllm_metric_names = s.vllm_metrics;
+  out.version = version();
+  return out;
+}
+
+StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenModel& model) {
+  return recipe::make_chat_encoder(model.tokenizer, model.chat_template, model.name);
+}
+
+std::string weight_format(const model::GgufFile& file) {
+  std::array<uint64_t, kernels::kWeightTypeCount> bytes{};
+  for (const auto& tensor : file.tensors()) bytes[static_cast<size_t>(tensor.type)] += tensor.bytes;
+  size_t most = 0;
+  for (size_t i = 1; i < bytes.size(); ++i) {
+    if (bytes[i] > bytes[most]) most = i;
+  }
+  return std::string(kernels::info(static_cast<kernels::WeightType>(most)).name);
+}
+
+StatusOr<std::unique_ptr<Serving>> Serving::start(const Config& config,
+                                                  const LoadedModel& model) {
+  std::unique_ptr<Serving> out(new Serving);
+  LocalEngine::Options options;
+  options.metrics = &out->metrics_;
+  LS_ASSIGN_OR_RETURN(out->engine_, LocalEngine::start(model, config, options));
+  auto chat = chat_encoder(model.open);
+  out->chat_ = chat.ok();
+  out->keys_ = !config.serve.keys_file.empty();
+  out->model_name_ = served_name(config, model.open);
+  if (!config.serve.tls_cert.empty()) out->scheme_ = "https";
+  out->server_ = std::make_unique<api::Server>(server_config(config), *out->engine_,
+                                               model.open.tokenizer, std::move(chat),
+                                               model_card(config, model), out->metrics_);
+  LS_ASSIGN_OR_RETURN(out->address_, out->server_->start());
+  return out;
+}
+
+std::string Serving::curl_line() const {
+  const std::string body =
+      chat_ ? R"("messages": [{"role": "user", "content": "Hello!"}])" : R"("prompt": "Hello")";
+  return fmt::format(
+      "curl {}://{}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\": \"{}\", {}}}'",
+      scheme_, address_, chat_ ? "chat/completions" : "completions",
+      keys_ ? " -H \"Authorization: Bearer $LINESHAFT_API_KEY\"" : "", model_name_, body);
+}
+
+}  // namespace lineshaft::app

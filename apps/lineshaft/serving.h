@@ -1,0 +1,50 @@
+// Serving: engine and HTTP server of one loaded model, started together and stopped in order.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/server.h"
+#include "base/metrics.h"
+#include "base/status.h"
+#include "lineshaft/config.h"
+#include "lineshaft/local_engine.h"
+#include "lineshaft/wiring.h"
+
+namespace lineshaft::app {
+
+api::ServerConfig server_config(const Config& config);
+
+// The chat encoder for the model's template, or why there is none.
+StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenModel& model);
+
+// "Q4_1": the format that most of the model's bytes have.
+std::string weight_format(const model::GgufFile& file);
+
+class Serving {
+ public:
+  // kInvalidArgument: settings; kUnavailable: the address cannot be bound; else what
+  // LocalEngine::start returns.
+  static StatusOr<std::unique_ptr<Serving>> start(const Config& config, const LoadedModel& model);
+
+  LocalEngine& engine() { return *engine_; }
+  api::Server& server() { return *server_; }
+  const std::string& address() const { return address_; }   // "host:port"
+
+  // A line for a shell that asks this server something.
+  std::string curl_line() const;
+
+ private:
+  Serving() = default;
+
+  std::string scheme_ = "http";
+  std::string model_name_;
+  bool chat_ = true;
+  bool keys_ = false;
+  Metrics metrics_;                        // outlives both
+  std::unique_ptr<LocalEngine> engine_;    // outlives the server
+  std::unique_ptr<api::Server> server_;
+  std::string address_;
+};
+
+}  // namespace lineshaft::app
