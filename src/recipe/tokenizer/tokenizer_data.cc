@@ -12,6 +12,9 @@ namespace {
 // Ids must fit PairTable's keys and plans; the largest vocabularies have under 300,000.
 constexpr size_t kTokensMax = size_t{1} << 24;
 
+// Splits of a token are tried at every border, so its length counts twice. Gemma 3 has 93.
+constexpr size_t kMergedBytesMax = 256;
+
 // Values of tokenizer.ggml.token_type.
 enum GgmlTokenType : int32_t {
   kTypeNormal = 1,
@@ -170,7 +173,8 @@ void borders_of(std::string_view text, std::vector<size_t>& borders) {
 // The merges that SentencePiece scores stand for, in the order of the makers' own conversion
 // (transformers, generate_merges): every split of a token into two tokens; the better score
 // first, then the longer left part, then the longer right part, then the order of tokens. Tokens
-// that are not learned (user-defined, unused, control) count as score 0.
+// that are not learned (user-defined, unused, control) count as score 0. Tokens longer than
+// kMergedBytesMax come from no merge.
 std::vector<Merge> merges_of_scores(const TokenizerData& data) {
   StringTable ids(data.tokens);
   for (size_t i = 0; i < data.tokens.size(); ++i) ids.insert(static_cast<int32_t>(i));
@@ -179,7 +183,8 @@ std::vector<Merge> merges_of_scores(const TokenizerData& data) {
   for (TokenId id = 0; id < static_cast<TokenId>(data.tokens.size()); ++id) {
     const std::string_view text = data.tokens[id];
     const int32_t type = data.token_types.empty() ? kTypeNormal : data.token_types[id];
-    if (type == kTypeByte || type == kTypeUnknown || text.size() > UINT16_MAX) continue;
+    const bool whole = type == kTypeByte || type == kTypeUnknown;
+    if (whole || text.size() > kMergedBytesMax) continue;
     borders_of(text, borders);
     for (size_t i = 0; i < borders.size(); ++i) {
       const TokenId left = ids.find(text.substr(0, borders[i]));
@@ -269,7 +274,7 @@ StatusOr<std::shared_ptr<const Tokenizer>> tokenizer_from_data(TokenizerData dat
   LS_RETURN_IF_ERROR(check_data(data));
   LS_ASSIGN_OR_RETURN(TokenizerParts parts,
                       data.model == "gpt2" ? gpt2_parts(data) : llama_parts(data));
-  finish_parts(parts);
+  LS_RETURN_IF_ERROR(finish_parts(parts));
   return std::make_shared<const Tokenizer>(std::move(parts));
 }
 

@@ -362,7 +362,7 @@ StatusOr<TokenizerParts> Reader::read(const Json& root) {
   if (parts_.normalizer == Normalizer::kSpaceToBar && parts_.pre.name().empty()) {
     split_at_bars(spelled_, parts_.bpe.merges, parts_.pre);
   }
-  finish_parts(parts_);
+  LS_RETURN_IF_ERROR(finish_parts(parts_));
   return std::move(parts_);
 }
 

@@ -14,6 +14,8 @@ constexpr std::string_view kEndNames[] = {
     "<|end_of_text|>", "<end_of_turn>", "<eos>",      "<｜end▁of▁sentence｜>",
 };
 
+constexpr size_t kAddedBytesMax = size_t{1} << 20;
+
 void find_end_of_generation(Vocab& vocab) {
   std::set<TokenId> ends(vocab.end_of_generation.begin(), vocab.end_of_generation.end());
   if (vocab.eos >= 0) ends.insert(vocab.eos);
@@ -78,7 +80,13 @@ Hash128 fingerprint_of(const TokenizerParts& parts) {
 
 }  // namespace
 
-void finish_parts(TokenizerParts& parts) {
+Status finish_parts(TokenizerParts& parts) {
+  size_t added_bytes = 0;
+  for (const AddedToken& token : parts.added) added_bytes += token.content.size();
+  if (added_bytes > kAddedBytesMax) {
+    return out_of_range("the tokenizer's added tokens have {} bytes; at most {} are supported",
+                        added_bytes, kAddedBytesMax);
+  }
   const auto is_control = [&](TokenId id) {
     return id >= 0 && parts.vocab.kinds[id] == TokenKind::kControl;
   };
@@ -92,6 +100,7 @@ void finish_parts(TokenizerParts& parts) {
   std::erase_if(parts.bpe.char_ids, [&](const auto& entry) { return is_control(entry.second); });
   find_end_of_generation(parts.vocab);
   parts.vocab.fingerprint = fingerprint_of(parts);
+  return ok_status();
 }
 
 bool bytes_of_alphabet(std::string_view spelled, std::string& bytes) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "core/vocab.h"
 #include "recipe/tokenizer/added_tokens.h"
 #include "recipe/tokenizer/bpe.h"
@@ -34,8 +35,10 @@ struct TokenizerParts {
 };
 
 // Makes the parts safe and whole: no merge and no symbol yields a control token, the tokens that
-// end generation are known, the fingerprint covers everything that ids depend on.
-void finish_parts(TokenizerParts& parts);
+// end generation are known, the fingerprint covers everything that ids depend on. kOutOfRange when
+// the added tokens have more than 1 MiB in all (released models have under 100 KiB): the tries that
+// find them take about a hundred times that.
+Status finish_parts(TokenizerParts& parts);
 
 // Bytes of the GPT-2 byte alphabet: `spelled` back to what it stands for; false when a character
 // is not of the alphabet.

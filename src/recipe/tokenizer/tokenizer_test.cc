@@ -137,6 +137,18 @@ TEST(TokenizerData, what_is_wrong_is_refused_by_its_name) {
   EXPECT_THAT(message([](auto& d) { d.bos = 263; }), HasSubstr("bos_token_id is 263"));
   EXPECT_THAT(message([](auto& d) { d.eot = -2; }), HasSubstr("eot_token_id is -2"));
   EXPECT_THAT(message([](auto& d) { d.model = "llama"; }), HasSubstr("scores"));
+  EXPECT_THAT(message([](auto& d) { d.tokens[260].assign((1 << 20) + 1, 'x'); }),
+              HasSubstr("at most 1048576"));
+}
+
+TEST(TokenizerData, a_token_of_a_mebibyte_does_not_stall_loading) {
+  TokenizerData data = sentencepiece_data();
+  for (int i = 0; i < 16; ++i) {
+    data.tokens.emplace_back(1 << 20, 'a');
+    data.token_types.push_back(1);
+    data.scores.push_back(0);
+  }
+  EXPECT_EQ(make(std::move(data))->encode("ab", Mode::kPlain), (Ids{5}));
 }
 
 TEST(TokenizerData, fingerprints_tell_different_tokenizers_apart) {
