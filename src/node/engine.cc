@@ -173,7 +173,8 @@ policy::SeqOutcome Engine::take_result(SeqResult& result, Instant now) {
     ending.finish = result.ended ? result.finish : FinishReason::kLength;
     if (stopped && result.sampled) ending.stop_token = result.token;
     if (ending.finish == FinishReason::kError) {
-      ending.error = make_status(StatusCode::kInternal, "the worker could not go on");
+      ending.error = make_status(StatusCode::kInternal,
+                                 "no token could be chosen: the logits were not finite numbers");
     }
     finish(it, choice, ending, now);
   }

@@ -32,6 +32,12 @@ class HandWorker final : public Worker {
       r.skipped = stopped_.contains(work.seq);
       r.sampled = work.sample && !r.skipped;
       r.token = 100 + index;
+      if (r.sampled && index == fail_at) {
+        r.sampled = false;
+        r.ended = true;
+        r.finish = FinishReason::kError;
+        stopped_.insert(work.seq);
+      }
       if (r.sampled && index == stop_at) {
         r.ended = true;
         stopped_.insert(work.seq);
@@ -44,6 +50,7 @@ class HandWorker final : public Worker {
 
   std::deque<StepPlan> plans;
   int32_t stop_at = -1;
+  int32_t fail_at = -1;
 
  private:
   std::map<SeqId, size_t> prompt_;
@@ -136,6 +143,17 @@ TEST_F(EngineTest, AStopTokenIsNamedAndIsNoPartOfTheAnswer) {
   EXPECT_EQ(all[3].finish, FinishReason::kStop);
   EXPECT_EQ(all[3].stop_token, 102);
   EXPECT_EQ(all[3].usage.generated_tokens, 2);
+}
+
+TEST_F(EngineTest, AFailureOfTheWorkerEndsThatAnswerOnly) {
+  worker.fail_at = 2;
+  submit(request(1, 10, 20));
+  submit(request(2, 9, 2));  // ends before its third token
+  finish();
+  EXPECT_EQ(events.of(1).back().finish, FinishReason::kError);
+  EXPECT_EQ(events.of(1).back().error.code(), StatusCode::kInternal);
+  EXPECT_EQ(events.of(1).back().usage.generated_tokens, 2);
+  EXPECT_EQ(events.of(2).back().finish, FinishReason::kLength);
 }
 
 TEST_F(EngineTest, EachChoiceHasItsOwnEnd) {

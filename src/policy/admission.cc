@@ -46,7 +46,7 @@ Status Admission::check_shape(const Order& order) const {
   }
   if (order.prompt_tokens + order.max_tokens > length_max(limits)) {
     return out_of_range("max_tokens: a prompt of {} tokens and {} generated ones exceed the KV "
-                        "pool of {} tokens (--kv-tokens)",
+                        "pool of {} tokens (--kv-memory)",
                         order.prompt_tokens, order.max_tokens, pool_tokens(limits));
   }
   return ok_status();

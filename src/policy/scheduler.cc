@@ -156,8 +156,11 @@ void Scheduler::plan_prompts(Draft& draft) {
   plan_aged(draft, &budget_ms);
 
   std::vector<PromptQueue> queues(kPriorities);
+  const bool slot_free = running() + leaving_ < config_.limits.sequences_max;
+  const std::set<SeqId> nobody;
+  const std::set<SeqId>& waiting = slot_free && !draft.starts_closed ? waiting_ : nobody;
   std::vector<SeqId> all;  // ids rise in order of arrival
-  std::set_union(waiting_.begin(), waiting_.end(), running_.begin(), running_.end(),
+  std::set_union(waiting.begin(), waiting.end(), running_.begin(), running_.end(),
                  std::back_inserter(all));
   std::erase_if(all, [this](SeqId id) { return get(id).state == SeqState::kDecoding; });
   for (const SeqId id : all) {
