@@ -86,12 +86,15 @@ LS_INLINE Ints dot_end(Dot<kBits> dot) {
 }
 
 LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
-  const __m512i low = _mm512_cvtps_epi32(a.v);
-  const __m512i high = _mm512_cvtps_epi32(b.v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(low));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), _mm512_cvtepi32_epi8(high));
-  *sum_low = _mm512_reduce_add_epi32(low);
-  *sum_high = _mm512_reduce_add_epi32(high);
+  const __m128i low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v));
+  const __m128i high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(b.v));
+  const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), both);
+  const __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), both);
+  const __m256i eights = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4E));
+  const __m256i sums = _mm256_add_epi32(eights, _mm256_shuffle_epi32(eights, 0xB1));
+  *sum_low = _mm256_cvtsi256_si32(sums);
+  *sum_high = _mm256_extract_epi32(sums, 4);
 }
 
 #elif defined(LS_TARGET_AVX2)
