@@ -1,4 +1,5 @@
-// EngineMetrics: an engine's totals under the metric names that the house fixes (house.md 4b). Used by the engine's thread only; the registry is thread-safe.
+// EngineMetrics: an engine's totals under the names that docs/api.md promises. Used by the
+// engine's thread only; decides nothing and keeps nothing but what it published last.
 #pragma once
 
 #include "base/metrics.h"
