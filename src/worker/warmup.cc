@@ -96,13 +96,13 @@ StepCost warm_up(StepRunner& runner, Duration budget) {
                      budget);
   StepCost cost;
   // Differences of times can be negative by noise; a cost can't. Nor does a further answer cost
-  // more than the first.
+  // more than the first, nor a step with an answer less than one without.
   if (rows > 1) cost.row_ms = std::max(0.0, (many - one) / (rows - 1));
   if (sequences > 1) {
     cost.sample_ms = std::clamp((answers - answer) / (sequences - 1) - cost.row_ms, 0.0,
                                 std::max(0.0, answer - one));
   }
-  cost.base_ms = std::max(0.0, answer - cost.row_ms - cost.sample_ms);
+  cost.base_ms = std::max({0.0, answer - cost.row_ms - cost.sample_ms, one - cost.row_ms});
   const double pairs = static_cast<double>(rows) * (context - rows);
   if (pairs > 0) cost.pair_ms = std::max(0.0, (far - many) / pairs);
   return cost;
