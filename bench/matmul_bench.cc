@@ -1,5 +1,5 @@
-// Matrix products on one thread: GOP/s (2 operations a weight and row) and weight bytes a second, by
-// shape, rows, format and instruction set; beside them the machine's own roofs.
+// Matrix products on one thread: GOP/s (2 operations a weight and row) and weight bytes a second,
+// by shape, rows, format and instruction set; beside them the machine's own roofs.
 //
 //   matmul_bench --benchmark_filter='matmul/.*avx512.*q4_1'
 #include <benchmark/benchmark.h>

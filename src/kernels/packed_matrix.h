@@ -1,8 +1,8 @@
 // PackedMatrix: a weight matrix re-ordered so that 16 outputs lie in the lanes of a register.
 //
-// Owns its memory, alone or with others (PackedMemory). The numbers are those of the file, bit for bit (integers,
-// sub-scales and f16 scales are moved, not converted), so packing is free of rounding and the
-// packed form can be unpacked again. The layout may change; results may not.
+// Owns its memory, alone or with others (PackedMemory). The numbers are those of the file, bit for
+// bit (integers, sub-scales and f16 scales are moved, not converted), so packing is free of
+// rounding and the packed form can be unpacked again. The layout may change; results may not.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace {
 
 #define LS_UNROLL _Pragma("GCC unroll 16")
 
-// A group of kTiles tiles x kRows rows is computed at once: rows share the unpacking of the weights,
+// A group of kTiles tiles x kRows rows is computed at once: rows share the unpacking of weights,
 // tiles share the loads of activations; each pair holds an integer and a float register.
 #if defined(LS_TARGET_AVX512)
 constexpr int kInt8Tiles = 2;
