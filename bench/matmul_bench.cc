@@ -1,7 +1,7 @@
 // Matrix products on one thread: GOP/s (2 operations a weight and row) and weight bytes a second,
 // by shape, rows, format and instruction set; beside them the machine's own roofs.
 //
-//   matmul_bench --benchmark_filter='matmul/.*avx512.*q4_1'
+//   matmul_bench --benchmark_filter='matmul/avx512/int8/Q4_1'
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <immintrin.h>
