@@ -330,7 +330,7 @@ LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t
 
 // What each operation means, for all bodies:
 //   dot_begin(start), dot_add(dot, w0, w1, x, step), dot_end(dot): start plus, for each step of
-//     8 k, the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8); quants unsigned, x in [-127, 127]
+//     8 k, the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8); quants unsigned, |x| <= 127
 //   store_q8(a, b, q, ...)   32 values in [-127, 127], rounded to nearest even; the halves' sums
 //   ints_byte(four, i)   byte i of each output's four
 
