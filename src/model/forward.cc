@@ -21,6 +21,9 @@ constexpr int32_t kAttentionRows = 16;
 constexpr int64_t kTile = 16;
 constexpr int64_t kGroup = RowBuffer::kGroup;
 
+// Rows of logits that one pass over the head computes: its pairs of products need a buffer.
+constexpr int64_t kHeadRows = 16;
+
 // In a step of at most this many rows each rank norms and quantises all rows for itself.
 int64_t private_rows_max(int thread_count) { return thread_count > 1 ? 2 * thread_count : 0; }
 
@@ -66,16 +69,17 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
         kernels::attention_scratch_floats(attention_shape(s, 0, options_.kv_type,
                                                           options_.block_tokens)));
   }
-  q_ = Buffer<float>(rows * s.q_size());
-  k_ = Buffer<float>(rows * s.kv_size());
-  v_ = Buffer<float>(rows * s.kv_size());
+  q_ = ProductBuffer(rows, s.q_size());
+  k_ = ProductBuffer(rows, s.kv_size());
+  v_ = ProductBuffer(rows, s.kv_size());
   attended_ = RowBuffer(rows, s.q_size());
-  projected_ = Buffer<float>(rows * s.hidden);
-  gate_ = Buffer<float>(rows * s.ffn);
-  up_ = Buffer<float>(rows * s.ffn);
+  projected_ = ProductBuffer(rows, s.hidden);
+  gate_ = ProductBuffer(rows, s.ffn);
+  up_ = ProductBuffer(rows, s.ffn);
   activated_ = RowBuffer(rows, s.ffn);
-  head_input_ = RowBuffer(options_.logit_rows_max, s.hidden);
   logits_stride_ = round_up(s.vocab, kTile);
+  head_input_ = RowBuffer(options_.logit_rows_max, s.hidden);
+  head_products_ = Buffer<float>(2 * kHeadRows * logits_stride_);
   logits_ = Buffer<float>(options_.logit_rows_max * logits_stride_);
   row_sequence_.reserve(static_cast<size_t>(rows));
   // Each sequence gives one chunk for kAttentionRows rows of a kv head, or one a rank.
@@ -97,11 +101,12 @@ int64_t activation_bytes(const ModelSpec& s, const ForwardOptions& options, int 
   int64_t bytes = residual(rows);
   bytes += thread_count * (residual(private_rows) +
                            floats(kernels::attention_scratch_floats(shape)));
-  bytes += floats(rows * s.q_size()) + 2 * floats(rows * s.kv_size());
-  bytes += RowBuffer::bytes(rows, s.q_size()) + floats(rows * s.hidden);
-  bytes += 2 * floats(rows * s.ffn) + RowBuffer::bytes(rows, s.ffn);
+  bytes += ProductBuffer::bytes(rows, s.q_size()) + 2 * ProductBuffer::bytes(rows, s.kv_size());
+  bytes += RowBuffer::bytes(rows, s.q_size()) + ProductBuffer::bytes(rows, s.hidden);
+  bytes += 2 * ProductBuffer::bytes(rows, s.ffn) + RowBuffer::bytes(rows, s.ffn);
   bytes += RowBuffer::bytes(options.logit_rows_max, s.hidden);
-  return bytes + floats(options.logit_rows_max * round_up(s.vocab, kTile));
+  const int64_t logits = round_up(s.vocab, kTile);
+  return bytes + floats(2 * kHeadRows * logits) + floats(options.logit_rows_max * logits);
 }
 
 void Forward::make_layers() {
@@ -112,7 +117,7 @@ void Forward::make_layers() {
     layer.weights = &w;
     layer.shape = attention_shape(s, i, options_.kv_type, options_.block_tokens);
     layer.rope = rope_index(s.layers[static_cast<size_t>(i)]);
-    layer.quantise_attention = quantises(w.q) || quantises(w.k) || quantises(w.v);
+    layer.quantise_qkv = quantises(w.q) || quantises(w.k) || quantises(w.v);
     layer.quantise_output = quantises(w.output);
     layer.quantise_ffn = quantises(w.gate) || quantises(w.up);
     layer.quantise_down = quantises(w.down);
@@ -208,6 +213,7 @@ void Forward::plan_attention(const ForwardBatch& batch) {
 Forward::Rank Forward::rank_view(int rank, int64_t rows) {
   Rank view;
   view.index = rank;
+  view.count = thread_count_;
   view.shared = rows > private_rows_max(thread_count_);
   view.rows = view.shared ? share_of(rows, rank, thread_count_) : Range{0, rows};
   const auto i = static_cast<size_t>(rank);
@@ -237,7 +243,7 @@ void Forward::run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank&
                         int32_t index) {
   const Layer& layer = layers_[static_cast<size_t>(index)];
   const LayerWeights& w = *layer.weights;
-  norm_rows(rank, w.attention_norm, layer.quantise_attention);
+  norm_rows(rank, w.attention_norm, layer.quantise_qkv);
   if (rank.shared) team.barrier();
   project_qkv(rank, layer);
   team.barrier();
@@ -249,14 +255,14 @@ void Forward::run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank&
     quantise_attended(rank);
     team.barrier();
   }
-  multiply(rank, w.output, attended_.view(layer.quantise_output), projected_.get());
+  multiply(w.output, attended_, rank.share_of_tiles(w.output), projected_);
   team.barrier();
   add_projected(rank, w.post_attention_norm);
   norm_rows(rank, w.ffn_norm, layer.quantise_ffn);
   if (rank.shared) team.barrier();
   feed_forward(rank, layer);
   team.barrier();
-  multiply(rank, w.down, activated_.view(layer.quantise_down), projected_.get());
+  multiply(w.down, activated_, rank.share_of_tiles(w.down), projected_);
   team.barrier();
   add_projected(rank, w.post_ffn_norm);
 }
@@ -287,41 +293,46 @@ void Forward::norm_rows(const Rank& rank, const std::vector<float>& weight, bool
   const int64_t hidden = spec().hidden;
   Residual& residual = *rank.residual;
   for (int64_t r = rank.rows.begin; r < rank.rows.end; ++r) {
-    float* out = residual.normed.row(r);
     kernels_.rms_norm(residual.x.get() + r * hidden, weight.data(), spec().norm_epsilon, hidden,
-                      out);
-    if (quantise) kernels_.quantise_row(out, hidden, residual.normed.row_q8(r));
+                      residual.normed.row(r));
+    if (quantise) residual.normed.quantise(kernels_, r, 0, hidden);
   }
 }
 
-// This rank's tiles of y = x * matrix^T, all rows.
-void Forward::multiply(const Rank& rank, const PackedMatrix& matrix,
-                       const kernels::ActivationRows& x, float* y) {
-  const Range tiles = share_of(matrix.tile_count(), rank.index, thread_count_);
-  if (tiles.size() > 0) {
-    kernels_.matmul(matrix, x, {0, rows_}, tiles, y, matrix.outputs());
+// Tiles of y = x * matrix^T, all rows of the step; x is quantised where the matrix takes that.
+void Forward::multiply(const PackedMatrix& matrix, const RowBuffer& x, Range tiles,
+                       ProductBuffer& y) {
+  if (tiles.size() <= 0) return;
+  if (!quantises(matrix)) {
+    kernels_.matmul(matrix, {x.f32.get(), x.width, nullptr, x.width}, {0, rows_}, tiles,
+                    y.f32.get(), y.stride());
+    return;
+  }
+  kernels_.matmul(matrix, {nullptr, 0, x.q8.get(), x.width}, {0, 2 * rows_}, tiles, y.f32.get(),
+                  y.width);
+  const int64_t first = tiles.begin * kTile;
+  const int64_t count = tiles.size() * kTile;
+  for (int64_t r = 0; r < rows_; ++r) {
+    kernels_.add(y.row(r) + first, y.row(r) + y.width + first, count);
   }
 }
 
 // The three projections as one list of tiles, so that one cut balances all.
 void Forward::project_qkv(const Rank& rank, const Layer& layer) {
   const LayerWeights& w = *layer.weights;
-  const auto x = rank.residual->normed.view(layer.quantise_attention);
   const int64_t total = w.q.tile_count() + w.k.tile_count() + w.v.tile_count();
   const Range share = share_of(total, rank.index, thread_count_);
   int64_t begin = 0;
-  const auto part = [&](const PackedMatrix& matrix, float* y) {
+  const auto part = [&](const PackedMatrix& matrix, ProductBuffer& y) {
     const int64_t count = matrix.tile_count();
     const Range tiles{std::clamp<int64_t>(share.begin - begin, 0, count),
                       std::clamp<int64_t>(share.end - begin, 0, count)};
-    if (tiles.size() > 0) {
-      kernels_.matmul(matrix, x, {0, rows_}, tiles, y, matrix.outputs());
-    }
+    multiply(matrix, rank.residual->normed, tiles, y);
     begin += count;
   };
-  part(w.q, q_.get());
-  part(w.k, k_.get());
-  part(w.v, v_.get());
+  part(w.q, q_);
+  part(w.k, k_);
+  part(w.v, v_);
 }
 
 void Forward::norm_heads(float* x, int32_t heads, const std::vector<float>& weight) const {
@@ -340,9 +351,9 @@ void Forward::prepare_heads(const Rank& rank, const ForwardBatch& batch, const L
   const int64_t pairs = s.rope_dims / 2;
   const Range share = share_of(rows_, rank.index, thread_count_);
   for (int64_t r = share.begin; r < share.end; ++r) {
-    float* q = q_.get() + r * s.q_size();
-    float* k = k_.get() + r * s.kv_size();
-    float* v = v_.get() + r * s.kv_size();
+    float* q = q_.row(r);
+    float* k = k_.row(r);
+    float* v = v_.row(r);
     if (s.qkv_bias) {
       kernels_.add(q, w.q_bias.data(), s.q_size());
       kernels_.add(k, w.k_bias.data(), s.kv_size());
@@ -370,44 +381,42 @@ void Forward::attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_
   const Layer& layer = layers_[static_cast<size_t>(layer_index)];
   auto& next = next_chunk_[static_cast<size_t>(layer_index)];
   const auto count = static_cast<int32_t>(chunks_.size());
-  const int64_t q_size = spec().q_size();
   while (true) {
     const int32_t i = next.fetch_add(1, std::memory_order_relaxed);
     if (i >= count) return;
     const AttentionChunk& chunk = chunks_[static_cast<size_t>(i)];
     const ForwardSequence& sequence = batch.sequences[static_cast<size_t>(chunk.sequence)];
     kernels::AttentionSequence rows;
-    rows.q = q_.get() + sequence.first_row * q_size;
-    rows.q_stride = q_size;
+    rows.q = q_.row(sequence.first_row);
+    rows.q_stride = q_.stride();
     rows.out = attended_.row(sequence.first_row);
-    rows.out_stride = q_size;
+    rows.out_stride = attended_.width;
     rows.first = sequence.first_position;
     rows.rows = sequence.rows;
     rows.blocks = batch.blocks.data() + sequence.blocks_begin;
     kernels_.attention(layer.shape, rows, chunk.queries, rank.attention_scratch);
     if (layer.quantise_output && spec().head_dim % kGroup == 0) {
-      quantise_heads(layer, sequence, chunk.queries);
+      quantise_heads(sequence, chunk.queries);
     }
   }
 }
 
 // The heads of a chunk, while they are in cache; needs heads of whole blocks.
-void Forward::quantise_heads(const Layer& layer, const ForwardSequence& sequence, Range queries) {
-  const int64_t group = layer.shape.heads / layer.shape.kv_heads;
-  const int64_t dim = layer.shape.head_dim;
+void Forward::quantise_heads(const ForwardSequence& sequence, Range queries) {
+  const int64_t group = spec().heads / spec().kv_heads;
+  const int64_t dim = spec().head_dim;
   for (int64_t i = queries.begin; i < queries.end; ++i) {
     const int64_t member = i % group;
     const int64_t row = sequence.first_row + i / group % sequence.rows;
     const int64_t head = i / group / sequence.rows * group + member;
-    kernels_.quantise_row(attended_.row(row) + head * dim, dim,
-                          attended_.row_q8(row) + head * dim / kGroup);
+    attended_.quantise(kernels_, row, head * dim, dim);
   }
 }
 
 void Forward::quantise_attended(const Rank& rank) {
   const Range share = share_of(rows_, rank.index, thread_count_);
   for (int64_t r = share.begin; r < share.end; ++r) {
-    kernels_.quantise_row(attended_.row(r), attended_.width, attended_.row_q8(r));
+    attended_.quantise(kernels_, r, 0, attended_.width);
   }
 }
 
@@ -415,7 +424,7 @@ void Forward::quantise_attended(const Rank& rank) {
 void Forward::add_projected(const Rank& rank, const std::vector<float>& post_norm) {
   const int64_t hidden = spec().hidden;
   for (int64_t r = rank.rows.begin; r < rank.rows.end; ++r) {
-    const float* add = projected_.get() + r * hidden;
+    const float* add = projected_.row(r);
     if (!post_norm.empty()) {
       kernels_.rms_norm(add, post_norm.data(), spec().norm_epsilon, hidden, rank.scratch);
       add = rank.scratch;
@@ -427,23 +436,18 @@ void Forward::add_projected(const Rank& rank, const std::vector<float>& post_nor
 // Gate, up, activation and quantisation of this rank's columns.
 void Forward::feed_forward(const Rank& rank, const Layer& layer) {
   const LayerWeights& w = *layer.weights;
-  const int64_t ffn = spec().ffn;
-  const auto x = rank.residual->normed.view(layer.quantise_ffn);
-  const Range groups = share_of(ffn / kGroup, rank.index, thread_count_);
+  const Range groups = share_of(spec().ffn / kGroup, rank.index, thread_count_);
   if (groups.size() == 0) return;
   const Range tiles{groups.begin * (kGroup / kTile), groups.end * (kGroup / kTile)};
-  kernels_.matmul(w.gate, x, {0, rows_}, tiles, gate_.get(), ffn);
-  kernels_.matmul(w.up, x, {0, rows_}, tiles, up_.get(), ffn);
+  multiply(w.gate, rank.residual->normed, tiles, gate_);
+  multiply(w.up, rank.residual->normed, tiles, up_);
   const auto activate = spec().activation == Activation::kSilu ? kernels_.silu_mul
                                                                : kernels_.gelu_tanh_mul;
   const int64_t first = groups.begin * kGroup;
   const int64_t count = groups.size() * kGroup;
   for (int64_t r = 0; r < rows_; ++r) {
-    float* out = activated_.row(r) + first;
-    activate(gate_.get() + r * ffn + first, up_.get() + r * ffn + first, count, out);
-    if (layer.quantise_down) {
-      kernels_.quantise_row(out, count, activated_.row_q8(r) + groups.begin);
-    }
+    activate(gate_.row(r) + first, up_.row(r) + first, count, activated_.row(r) + first);
+    if (layer.quantise_down) activated_.quantise(kernels_, r, first, count);
   }
 }
 
@@ -459,17 +463,34 @@ void Forward::project_logits(ThreadTeam& team, const ForwardBatch& batch, const 
   for (int64_t i = share.begin; i < share.end; ++i) {
     const int64_t r = batch.logit_rows[static_cast<size_t>(i)];
     if (r < rank.rows.begin || r >= rank.rows.end) continue;
-    float* out = head_input_.row(i);
     kernels_.rms_norm(rank.residual->x.get() + r * hidden, weights_->output_norm().data(),
-                      spec().norm_epsilon, hidden, out);
-    if (quantise) kernels_.quantise_row(out, hidden, head_input_.row_q8(i));
+                      spec().norm_epsilon, hidden, head_input_.row(i));
+    if (quantise) head_input_.quantise(kernels_, i, 0, hidden);
   }
   team.barrier();
+  const Range tiles = rank.share_of_tiles(weights_->output());
+  if (tiles.size() > 0) multiply_head(wanted, tiles);
+}
+
+void Forward::multiply_head(int64_t wanted, Range tiles) {
   const PackedMatrix& head = weights_->output();
-  const Range tiles = share_of(head.tile_count(), rank.index, thread_count_);
-  if (tiles.size() > 0) {
-    kernels_.matmul(head, head_input_.view(quantise), {0, wanted}, tiles, logits_.get(),
-                    logits_stride_);
+  if (!quantises(head)) {
+    kernels_.matmul(head, {head_input_.f32.get(), head_input_.width, nullptr, head_input_.width},
+                    {0, wanted}, tiles, logits_.get(), logits_stride_);
+    return;
+  }
+  const int64_t first = tiles.begin * kTile;
+  const int64_t count = std::min(tiles.end * kTile, static_cast<int64_t>(spec().vocab)) - first;
+  for (int64_t begin = 0; begin < wanted; begin += kHeadRows) {
+    const int64_t rows = std::min(kHeadRows, wanted - begin);
+    const kernels::ActivationRows x{nullptr, 0, head_input_.row_q8(begin), head_input_.width};
+    kernels_.matmul(head, x, {0, 2 * rows}, tiles, head_products_.get(), logits_stride_);
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* coarse = head_products_.get() + 2 * i * logits_stride_ + first;
+      float* out = logits(begin + i) + first;
+      std::memcpy(out, coarse, static_cast<size_t>(count) * sizeof(float));
+      kernels_.add(out, coarse + logits_stride_, count);
+    }
   }
 }
 

@@ -63,9 +63,9 @@ class Forward {
     const LayerWeights* weights = nullptr;
     kernels::AttentionShape shape;
     int32_t rope = 0;                  // index into ropes_
-    bool quantise_attention = false;   // q, k or v takes quantised rows
+    bool quantise_qkv = false;         // the projection's input: any of its matrices is quantised
     bool quantise_output = false;
-    bool quantise_ffn = false;         // gate or up
+    bool quantise_ffn = false;
     bool quantise_down = false;
   };
   // One kind of rotation; cos and sin of the step's rows.
@@ -83,11 +83,16 @@ class Forward {
   // A rank's view of a step: its residual rows, and whether other ranks need them.
   struct Rank {
     int index = 0;
+    int count = 1;
     bool shared = false;     // rows are divided among ranks; a barrier makes them visible
     Range rows;
     Residual* residual = nullptr;
     float* scratch = nullptr;
     float* attention_scratch = nullptr;
+
+    Range share_of_tiles(const kernels::PackedMatrix& matrix) const {
+      return share_of(matrix.tile_count(), index, count);
+    }
   };
 
   void make_layers();
@@ -105,14 +110,15 @@ class Forward {
   void prepare_heads(const Rank& rank, const ForwardBatch& batch, const Layer& layer);
   void norm_heads(float* x, int32_t heads, const std::vector<float>& weight) const;
   void attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_index);
-  void quantise_heads(const Layer& layer, const ForwardSequence& sequence, Range queries);
+  void quantise_heads(const ForwardSequence& sequence, Range queries);
   void quantise_attended(const Rank& rank);
   void add_projected(const Rank& rank, const std::vector<float>& post_norm);
   void feed_forward(const Rank& rank, const Layer& layer);
-  void multiply(const Rank& rank, const kernels::PackedMatrix& matrix,
-                const kernels::ActivationRows& x, float* y);
+  void multiply(const kernels::PackedMatrix& matrix, const RowBuffer& x, Range tiles,
+                ProductBuffer& y);
   void run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank& rank, int32_t index);
   void project_logits(ThreadTeam& team, const ForwardBatch& batch, const Rank& rank);
+  void multiply_head(int64_t wanted, Range tiles);
 
   std::shared_ptr<const Weights> weights_;
   ForwardOptions options_;
@@ -129,12 +135,13 @@ class Forward {
   Residual shared_;
   std::vector<Residual> private_;             // [thread_count]
   std::vector<Buffer<float>> attention_scratch_;
-  Buffer<float> q_, k_, v_;                   // [step_tokens_max, q_size | kv_size]
+  ProductBuffer q_, k_, v_;                   // [step_tokens_max, q_size | kv_size]
   RowBuffer attended_;                        // [step_tokens_max, q_size]
-  Buffer<float> projected_;                   // [step_tokens_max, hidden]
-  Buffer<float> gate_, up_;                   // [step_tokens_max, ffn]
+  ProductBuffer projected_;                   // [step_tokens_max, hidden]
+  ProductBuffer gate_, up_;                   // [step_tokens_max, ffn]
   RowBuffer activated_;                       // [step_tokens_max, ffn]
   RowBuffer head_input_;                      // [logit_rows_max, hidden]
+  Buffer<float> head_products_;               // [2 * kHeadRows, logits_stride_]
   int64_t logits_stride_ = 0;
   Buffer<float> logits_;                      // [logit_rows_max, logits_stride_]
 };
