@@ -86,9 +86,9 @@ StatusOr<std::unique_ptr<Serving>> Serving::start(const Config& config,
 
 std::string Serving::curl_line() const {
   const std::string body =
-      chat_ ? R"("messages": [{"role": "user", "content": "Hello!"}])" : R"("prompt": "Hello")";
+      chat_ ? R"("messages":[{"role":"user","content":"Hi!"}])" : R"("prompt":"Hello")";
   return fmt::format(
-      "curl {}://{}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\": \"{}\", {}}}'",
+      "curl {}://{}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\":\"{}\",{}}}'",
       scheme_, address_, chat_ ? "chat/completions" : "completions",
       keys_ ? " -H \"Authorization: Bearer $LINESHAFT_API_KEY\"" : "", model_name_, body);
 }

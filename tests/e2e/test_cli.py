@@ -201,7 +201,7 @@ def test_serve_drains(cli, tmp_path):
     assert served.process.wait(timeout=30) == 0
     talk = served.process.stderr.read()
     assert len(talk.split("stopping")[0].splitlines()) <= 12
-    assert all(len(line) <= 320 for line in talk.splitlines())
+    assert all(len(line) <= 160 for line in talk.splitlines())
 
 
 def test_second_signal_stops_at_once(cli, tmp_path):
