@@ -130,6 +130,7 @@ void LocalEngine::loop() {
     if (now >= engine_->next_wakeup()) engine_->on_timer(now);
     engine_->maybe_plan(now);
     publish();
+    send();
   }
   // Steps in flight answer into the inbox; the engine must outlive them.
   while (!engine_->idle()) {
@@ -174,9 +175,13 @@ void LocalEngine::deliver(TokenEvent&& event) {
   if (finish) --audience.unfinished_choices;
   // A refused request gets one kFinish, whatever its n.
   const bool last = finish && (audience.unfinished_choices == 0 || !audience.accepted);
-  const std::shared_ptr<TokenListener> listener = audience.listener;
+  outgoing_.emplace_back(audience.listener, std::move(event));
   if (last) audiences_.erase(it);
-  listener->deliver(std::move(event));
+}
+
+void LocalEngine::send() {
+  for (auto& [listener, event] : outgoing_) listener->deliver(std::move(event));
+  outgoing_.clear();
 }
 
 void LocalEngine::publish() {

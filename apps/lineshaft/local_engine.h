@@ -11,7 +11,9 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -79,7 +81,10 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   void loop();
   // False: the loop ends.
   bool apply(Event&& event);
+  // Keeps events until the next step is on its way and the metrics count them, then send()s them:
+  // the worker does not wait for listeners, and who has an answer finds it in the metrics.
   void deliver(TokenEvent&& event) override;
+  void send();
   void publish();
   // For events that must not be lost; the engine's thread never waits, so neither does this.
   void push(Event event);
@@ -90,6 +95,7 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   std::atomic<int> queued_submits_{0};
   BoundedQueue<std::unique_ptr<Event>> inbox_;
   std::unordered_map<uint64_t, Audience> audiences_;   // engine thread only
+  std::vector<std::pair<std::shared_ptr<TokenListener>, TokenEvent>> outgoing_;  // likewise
   mutable std::mutex stats_mutex_;
   node::EngineStats stats_;
   std::unique_ptr<EngineMetrics> metrics_;

@@ -1,4 +1,4 @@
-// At stake: a setting comes from where the user thinks it does, and a misspelt one is never ignored.
+// At stake: a setting comes from where the user thinks it does; a misspelt one is never ignored.
 #include "lineshaft/options.h"
 
 #include <gtest/gtest.h>

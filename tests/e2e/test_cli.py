@@ -216,20 +216,61 @@ def test_second_signal_stops_at_once(cli, tmp_path):
     assert served.process.wait(timeout=10) == 130
 
 
+def metrics_of(url):
+    page = urllib.request.urlopen(url + "/metrics", timeout=10).read().decode()
+    return {m[1]: float(m[2]) for m in re.finditer(r"^(lineshaft_\S+) (\S+)$", page, re.M)}
+
+
 def test_metrics_count_what_was_done(cli, tmp_path):
     served = Served(cli, tmp_path)
     reply = json.load(served.post("/v1/completions", {
         "model": "smollm2", "prompt": "Hello", "max_tokens": 5, "ignore_eos": True}))
     assert reply["usage"]["completion_tokens"] == 5
-    page = urllib.request.urlopen(served.url + "/metrics", timeout=10).read().decode()
+    value = metrics_of(served.url)
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(timeout=30) == 0
-    value = {m[1]: float(m[2]) for m in re.finditer(r"^(lineshaft_\S+) (\S+)$", page, re.M)}
     assert value["lineshaft_generated_tokens_total"] == 5
     assert value["lineshaft_time_to_first_token_seconds_count"] == 1
     assert value["lineshaft_request_seconds_count"] == 1
     assert value["lineshaft_running_requests"] == 0
     assert value['lineshaft_kv_blocks{state="held"}'] == 0
+
+
+def test_clients_that_leave_free_everything(cli, tmp_path):
+    served = Served(cli, tmp_path, "--max-seqs", "8", "--kv-memory", "64MB")
+    streams = [served.post("/v1/completions", {
+        "model": "smollm2", "prompt": f"Story {i % 5}: once upon a time", "stream": True,
+        "max_tokens": 400 if i % 2 else 24, "ignore_eos": True, "n": 2}) for i in range(24)]
+    for i, stream in enumerate(streams):
+        if i % 2:
+            stream.close()   # some while they run, some while they wait
+    for i, stream in enumerate(streams):
+        if i % 2 == 0:
+            assert stream.read().decode().rstrip().endswith("data: [DONE]")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        values = metrics_of(served.url)
+        left = [values["lineshaft_running_requests"], values["lineshaft_waiting_requests"],
+                values['lineshaft_kv_blocks{state="held"}']]
+        if left == [0, 0, 0]:
+            break
+        time.sleep(0.1)
+    assert left == [0, 0, 0]
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(timeout=30) == 0
+
+
+def test_chat_with_a_server_beside_it(cli):
+    chat = Terminal(cli, "--with-server", "--port", "0", "--temperature", "0")
+    talk = chat.read_until(">>> ")
+    address = re.search(r"server: (\S+)", talk)[1]
+    assert urllib.request.urlopen(f"http://{address}/ready", timeout=10).status == 200
+    command = re.search(r"^curl .*$", talk.replace("\r", ""), re.M)[0]
+    reply = json.loads(subprocess.run(["bash", "-c", command + " --silent"], text=True,
+                                      capture_output=True, timeout=60, check=True).stdout)
+    assert reply["choices"][0]["message"]["content"]
+    chat.send("/exit\n")
+    assert chat.wait() == 0
 
 
 class Terminal:
