@@ -34,10 +34,7 @@ std::string wanted_types(unsigned types) {
 }  // namespace
 
 void Warnings::add(std::string sentence) {
-  if (sentences_.size() >= kMax) {
-    ++dropped_;
-    return;
-  }
+  if (full()) return skip();
   sentences_.push_back(std::move(sentence));
 }
 
@@ -161,6 +158,10 @@ Status Fields::refuse(std::string_view key, std::string_view why) {
 Status Fields::finish(bool strict) {
   for (const auto& [key, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    if (warnings_.full() && !strict) {
+      warnings_.skip();
+      continue;
+    }
     const std::string path = path_of(shown(key));
     if (strict) return field_error(path, "is not a known field");
     warnings_.add(fmt::format("'{}' is ignored: not a known field", path));

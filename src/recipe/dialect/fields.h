@@ -16,6 +16,9 @@ namespace lineshaft::recipe {
 class Warnings {
  public:
   void add(std::string sentence);
+  // No room for another sentence: skip() counts it, so that nobody writes it in vain.
+  bool full() const { return sentences_.size() >= kMax; }
+  void skip() { ++dropped_; }
   // What was added, with a last line that counts what did not fit.
   std::vector<std::string> list() const;
 
