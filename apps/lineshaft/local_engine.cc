@@ -82,7 +82,7 @@ LocalEngine::LocalEngine(node::EngineConfig config, std::unique_ptr<worker::Step
       std::move(runner), [this](StepResult&& result) { push(std::move(result)); });
   engine_ = std::make_unique<node::Engine>(std::move(config), *worker_,
                                            static_cast<node::EventOut&>(*this));
-  publish();
+  if (metrics_) metrics_->publish(engine_->stats());
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -108,11 +108,6 @@ void LocalEngine::cancel_choice(RequestId request, int32_t choice) {
   push(Cancel{request, choice});
 }
 
-node::EngineStats LocalEngine::stats() const {
-  std::lock_guard lock(stats_mutex_);
-  return stats_;
-}
-
 void LocalEngine::push(Event event) {
   // Full only while thousands of cancels are queued; the engine's thread empties it in no time.
   auto owned = std::make_unique<Event>(std::move(event));
@@ -129,7 +124,7 @@ void LocalEngine::loop() {
     const Instant now = clock_.now();
     if (now >= engine_->next_wakeup()) engine_->on_timer(now);
     engine_->maybe_plan(now);
-    publish();
+    if (metrics_) metrics_->publish(engine_->stats());
     send();
   }
   // Steps in flight answer into the inbox; the engine must outlive them.
@@ -182,13 +177,6 @@ void LocalEngine::deliver(TokenEvent&& event) {
 void LocalEngine::send() {
   for (auto& [listener, event] : outgoing_) listener->deliver(std::move(event));
   outgoing_.clear();
-}
-
-void LocalEngine::publish() {
-  const node::EngineStats now = engine_->stats();
-  if (metrics_) metrics_->publish(now);
-  std::lock_guard lock(stats_mutex_);
-  stats_ = now;
 }
 
 }  // namespace lineshaft::app

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -53,8 +52,6 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   void cancel(RequestId request) override;
   void cancel_choice(RequestId request, int32_t choice) override;
 
-  // As of the last event. Thread-safe.
-  node::EngineStats stats() const;
   double step_ms() const { return step_ms_; }
 
  private:
@@ -85,7 +82,6 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   // the worker does not wait for listeners, and who has an answer finds it in the metrics.
   void deliver(TokenEvent&& event) override;
   void send();
-  void publish();
   // For events that must not be lost; the engine's thread never waits, so neither does this.
   void push(Event event);
 
@@ -96,8 +92,6 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   BoundedQueue<std::unique_ptr<Event>> inbox_;
   std::unordered_map<uint64_t, Audience> audiences_;   // engine thread only
   std::vector<std::pair<std::shared_ptr<TokenListener>, TokenEvent>> outgoing_;  // likewise
-  mutable std::mutex stats_mutex_;
-  node::EngineStats stats_;
   std::unique_ptr<EngineMetrics> metrics_;
   std::unique_ptr<node::Engine> engine_;               // engine thread only
   std::unique_ptr<worker::CpuWorker> worker_;          // dies before what its callback uses
