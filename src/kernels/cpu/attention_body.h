@@ -13,7 +13,7 @@
 namespace lineshaft::kernels::LS_TARGET {
 namespace {
 
-// Queries at once, whose accumulators (and a row of B and a broadcast of A) fit the registers: 32 of
+// Queries at once whose accumulators (and a row of B and a broadcast of A) fit the registers: 32 of
 // 16 lanes in AVX-512, 16 of 8 lanes in AVX2. With fewer queries a strip of B is up to four rows of
 // lanes wide, as long as that many accumulators of 16 lanes do not spill.
 #if defined(LS_TARGET_AVX512)
@@ -54,15 +54,37 @@ constexpr int width_for(int queries) {
   return width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
+// The right side of a product: columns in sixteens, b[v][t * step + lane] for t < count.
+template <typename Element>
+struct Columns {
+  const Element* const* b;
+  int vectors;
+  int64_t step;
+  int count;
+  int64_t ahead_bytes;  // from a row of b to its like in the next tile, or 0
+};
+
+// With few queries the work on a tile is shorter than its way from memory, and the hardware's
+// prefetcher does not follow streams this short: asking for the next tile row by row makes decode
+// from memory three times as fast (10.8 to 34 GB/s on Zen 5). All at once is no help: the requests
+// then queue up in front of the loads.
+constexpr int kPrefetchQueriesMax = 4;
+
+template <typename Element>
+LS_INLINE void prefetch_ahead(const Element* row, int64_t bytes) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(row) + static_cast<uintptr_t>(bytes);
+  __builtin_prefetch(reinterpret_cast<const void*>(address));
+}
+
 // c[i][0 .. 16 kWidth) = (fresh ? 0 : c) + sum over t < count, ascending, of
-// a[i][t] * b[w][t * step + lane]. Rows of a and c are kAttentionRowStride apart.
+// a[i][t] * b[v + w][t * step + lane]. Rows of a and c are kAttentionRowStride apart.
 template <int kQueries, int kWidth, typename Element>
-LS_INLINE void multiply_strip(const float* a, const Element* const* b, int64_t step, int count,
-                              bool fresh, float* c) {
+LS_INLINE void multiply_strip(const float* a, const Columns<Element>& columns, int v, bool fresh,
+                              float* c) {
   f32x16 sums[kQueries][kWidth];
   const Element* from[kWidth];
 #pragma GCC unroll 4
-  for (int w = 0; w < kWidth; ++w) from[w] = b[w];
+  for (int w = 0; w < kWidth; ++w) from[w] = columns.b[v + w];
 #pragma GCC unroll 12
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
@@ -70,10 +92,15 @@ LS_INLINE void multiply_strip(const float* a, const Element* const* b, int64_t s
       sums[i][w] = fresh ? set(0.0f) : load(c + i * kAttentionRowStride + 16 * w);
     }
   }
+  const int64_t step = columns.step, ahead_bytes = columns.ahead_bytes;
+  const int count = columns.count;
   for (int t = 0; t < count; ++t) {
     f32x16 row[kWidth];
 #pragma GCC unroll 4
-    for (int w = 0; w < kWidth; ++w) row[w] = load(from[w] + t * step);
+    for (int w = 0; w < kWidth; ++w) {
+      row[w] = load(from[w] + t * step);
+      if (kQueries <= kPrefetchQueriesMax) prefetch_ahead(from[w] + t * step, ahead_bytes);
+    }
 #pragma GCC unroll 12
     for (int i = 0; i < kQueries; ++i) {
       const f32x16 factor = set(a[i * kAttentionRowStride + t]);
@@ -88,27 +115,23 @@ LS_INLINE void multiply_strip(const float* a, const Element* const* b, int64_t s
   }
 }
 
-// The same for `vectors` sixteens of columns, b[v] being the v-th's.
+// The same for all columns.
 template <int kQueries, typename Element>
-void multiply_rows(const float* a, const Element* const* b, int vectors, int64_t step, int count,
-                   bool fresh, float* c) {
+void multiply_rows(const float* a, const Columns<Element>& columns, bool fresh, float* c) {
   constexpr int kWidth = width_for(kQueries);
   int v = 0;
-  for (; v + kWidth <= vectors; v += kWidth) {
-    multiply_strip<kQueries, kWidth>(a, b + v, step, count, fresh, c + 16 * v);
+  for (; v + kWidth <= columns.vectors; v += kWidth) {
+    multiply_strip<kQueries, kWidth>(a, columns, v, fresh, c + 16 * v);
   }
-  for (; v < vectors; ++v) {
-    multiply_strip<kQueries, 1>(a, b + v, step, count, fresh, c + 16 * v);
-  }
+  for (; v < columns.vectors; ++v) multiply_strip<kQueries, 1>(a, columns, v, fresh, c + 16 * v);
 }
 
 template <typename Element, int kQueries = kQueriesMax>
-void multiply(int queries, const float* a, const Element* const* b, int vectors, int64_t step,
-              int count, bool fresh, float* c) {
+void multiply(int queries, const float* a, const Columns<Element>& columns, bool fresh, float* c) {
   if (queries == kQueries) {
-    multiply_rows<kQueries>(a, b, vectors, step, count, fresh, c);
+    multiply_rows<kQueries>(a, columns, fresh, c);
   } else if constexpr (kQueries > 1) {
-    multiply<Element, kQueries - 1>(queries, a, b, vectors, step, count, fresh, c);
+    multiply<Element, kQueries - 1>(queries, a, columns, fresh, c);
   }
 }
 
@@ -136,6 +159,10 @@ struct HeadView {
   }
 };
 
+int64_t bytes_between(const void* a, const void* b) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(b) - reinterpret_cast<uintptr_t>(a));
+}
+
 int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
@@ -162,8 +189,11 @@ void tile_scores(const HeadView<Element>& view, const QueryBlock& block, int32_t
   for (int32_t position = begin; position < end; position += 16) {
     keys[groups++] = view.keys(position);
   }
-  multiply(block.queries, block.q, keys, groups, 16, view.shape.head_dim, true,
-           block.p + (begin - tile));
+  const int32_t next = begin + kTile;
+  const bool more = next < block.end[block.queries - 1];
+  const int64_t ahead = more ? bytes_between(keys[0], view.keys(next)) : 0;
+  const Columns<Element> columns = {keys, groups, 16, view.shape.head_dim, ahead};
+  multiply(block.queries, block.q, columns, true, block.p + (begin - tile));
 }
 
 LS_INLINE Mask16 valid_lanes(int group, int from, int to) {
@@ -213,8 +243,11 @@ void add_values(const HeadView<Element>& view, const QueryBlock& block, int32_t 
     const int32_t stop = smaller(end, block_end);
     const Element* values[kAttentionHeadDimMax / 16];
     for (int v = 0; v < vectors; ++v) values[v] = view.values(begin) + 16 * v;
-    multiply(high - low, block.p + low * kAttentionRowStride + (begin - tile), values, vectors,
-             view.shape.head_dim, stop - begin, false,
+    const int32_t next = begin + kTile;
+    const bool more = next < block.end[block.queries - 1];
+    const int64_t ahead = more ? bytes_between(values[0], view.values(next)) : 0;
+    const Columns<Element> columns = {values, vectors, view.shape.head_dim, stop - begin, ahead};
+    multiply(high - low, block.p + low * kAttentionRowStride + (begin - tile), columns, false,
              block.segment.values + low * kAttentionRowStride);
     begin = stop;
   }
