@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,9 @@ class Builder final : public nlohmann::json_sax<Json> {
   const std::string& error() const { return error_; }
 
  private:
+  // Of the container that ends: each key once, where it first stood, with its last value.
+  void keep_last_values();
+
   bool fail(std::string message) {
     if (error_.empty()) error_ = std::move(message);
     return false;
@@ -124,11 +128,29 @@ bool Builder::end_object() {
   for (const auto& [key, value] : object) keys.push_back(key);
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
-  if (twice != keys.end()) {
+  if (twice != keys.end() && limits_.last_key_wins) {
+    keep_last_values();
+  } else if (twice != keys.end()) {
     return fail(fmt::format("JSON object has the key '{}' twice", twice->substr(0, 64)));
   }
   open_.pop_back();
   return true;
+}
+
+void Builder::keep_last_values() {
+  auto& object = open_.back()->get_ref<Json::object_t&>();
+  std::unordered_map<std::string, size_t> places;
+  Json::object_t kept;
+  auto& members = static_cast<Json::object_t::Container&>(kept);
+  for (auto& [key, value] : object) {
+    const auto [place, is_new] = places.emplace(key, members.size());
+    if (is_new) {
+      members.emplace_back(key, std::move(value));
+    } else {
+      members[place->second].second = std::move(value);
+    }
+  }
+  object = std::move(kept);
 }
 
 }  // namespace

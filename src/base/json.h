@@ -19,11 +19,12 @@ struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
   int depth_max = 64;                  // nested arrays and objects
   size_t values_max = 8'000'000;       // a value takes 16 bytes and more
+  bool last_key_wins = false;          // a key given again replaces the value where it stood
 };
 
 // Parses one RFC 8259 document. kInvalidArgument, with line, column and byte, for: bytes that are
-// not UTF-8, lone surrogates, a key given twice, numbers beyond double, anything after the
-// document, and documents beyond `limits`. Never throws.
+// not UTF-8, lone surrogates, a key given twice (unless limits.last_key_wins), numbers beyond
+// double, anything after the document, and documents beyond `limits`. Never throws.
 StatusOr<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 // The document without spaces, doubles in a form that reads back to the same bits; ill-formed

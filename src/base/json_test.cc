@@ -47,6 +47,14 @@ TEST(Json, refuses_a_key_given_twice_but_not_in_different_objects) {
   EXPECT_NE(error_of(R"({"a":1,"\u0061":3})"), "");
 }
 
+TEST(Json, the_last_of_equal_keys_wins_where_the_first_stood_when_asked) {
+  const JsonLimits limits{.last_key_wins = true};
+  const auto json =
+      parse_json(R"({"b":1,"a":{"x":1,"x":2},"b":3,"c":[{"\u0062":4,"b":5}]})", limits);
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(write_json(*json), R"({"b":3,"a":{"x":2},"c":[{"b":5}]})");
+}
+
 TEST(Json, holds_its_limits) {
   JsonLimits limits{.bytes_max = 100'000, .depth_max = 8, .values_max = 1000};
   EXPECT_EQ(error_of("[[[[[[[[1]]]]]]]]", limits), "");

@@ -82,13 +82,6 @@ Status read_logit_bias(Fields& body, const DialectLimits& limits,
   return ok_status();
 }
 
-Status read_max_tokens(Fields& body, SamplingParams& sampling) {
-  int64_t tokens = 0;
-  LS_RETURN_IF_ERROR(body.read_integer("max_tokens", 1, INT64_MAX, tokens));
-  sampling.max_tokens = static_cast<int32_t>(std::min(tokens, kIntMax));
-  return ok_status();
-}
-
 Status read_seed(Fields& body, GenerationOrder& order) {
   const Json* seed = body.take("seed");
   if (seed == nullptr) return ok_status();
@@ -171,13 +164,24 @@ Status ignore_harmless(Fields& body) {
 
 }  // namespace
 
+Status read_max_tokens(Fields& body, std::string_view key, const DialectLimits& limits,
+                       SamplingParams& sampling) {
+  // A limit of our own is refused; a number that no context holds is as good as the context.
+  const bool limited = limits.tokens_max < kIntMax;
+  int64_t tokens = sampling.max_tokens;
+  LS_RETURN_IF_ERROR(
+      body.read_integer(key, 1, limited ? int64_t{limits.tokens_max} : INT64_MAX, tokens));
+  sampling.max_tokens = static_cast<int32_t>(std::min(tokens, kIntMax));
+  return ok_status();
+}
+
 Status read_generation(Fields& body, const DialectLimits& limits, GenerationOrder& order) {
   const Json* model = body.take("model");
   if (model == nullptr) return field_error("model", "is missing: name the model");
   LS_RETURN_IF_ERROR(body.read_string("model", order.model));
   SamplingParams& sampling = order.sampling;
   LS_RETURN_IF_ERROR(read_shape(body, sampling));
-  LS_RETURN_IF_ERROR(read_max_tokens(body, sampling));
+  LS_RETURN_IF_ERROR(read_max_tokens(body, "max_tokens", limits, sampling));
   LS_RETURN_IF_ERROR(read_seed(body, order));
   int64_t n = 1;
   LS_RETURN_IF_ERROR(body.read_integer("n", 1, limits.choices_max, n));

@@ -1,142 +1,15 @@
 #include "recipe/dialect/openai_chat.h"
 
-#include <algorithm>
-#include <limits>
 #include <utility>
+
+#include "recipe/dialect/chat_messages.h"
+#include "recipe/dialect/thinking.h"
+#include "recipe/dialect/tools.h"
 
 namespace lineshaft::recipe {
 namespace {
 
 constexpr std::string_view kNoTools = "tool calls come with a later release";
-
-StatusOr<Role> read_role(Fields& message) {
-  std::string role;
-  if (message.take("role") == nullptr) return field_error(message.path_of("role"), "is missing");
-  LS_RETURN_IF_ERROR(message.read_string("role", role));
-  if (role == "system" || role == "developer") return Role::kSystem;
-  if (role == "user") return Role::kUser;
-  if (role == "assistant") return Role::kAssistant;
-  if (role == "tool") return Role::kTool;
-  return field_error(message.path_of("role"),
-                     "must be developer, system, user, assistant or tool, not '{}'", shown(role));
-}
-
-// One entry of a content array, appended on a line of its own.
-Status append_part(const Json& part, const std::string& path, const DialectLimits& limits,
-                   Warnings& warnings, std::string& text) {
-  if (!part.is_object()) {
-    return field_error(path, "must be an object, not {}", json_type_name(part));
-  }
-  Fields fields(part, path, warnings);
-  std::string type;
-  if (fields.take("type") == nullptr) return field_error(path + ".type", "is missing");
-  LS_RETURN_IF_ERROR(fields.read_string("type", type));
-  const bool refusal = type == "refusal";
-  if (type != "text" && !refusal) {
-    return field_error(path + ".type", "'{}' is not supported: this model reads text only",
-                       shown(type));
-  }
-  const std::string_view key = refusal ? "refusal" : "text";
-  std::string words;
-  if (fields.take(key) == nullptr) return field_error(fields.path_of(key), "is missing");
-  LS_RETURN_IF_ERROR(fields.read_string(key, words));
-  LS_RETURN_IF_ERROR(fields.ignore("cache_control", kObject, "prefixes are always reused"));
-  text += words;
-  return fields.finish(limits.strict);
-}
-
-Status read_content(Fields& message, const DialectLimits& limits, Warnings& warnings, Turn& turn,
-                    bool optional) {
-  const std::string path = message.path_of("content");
-  const Json* content = message.take("content");
-  if (content == nullptr) {
-    return optional ? ok_status() : field_error(path, "is missing: give the text of the message");
-  }
-  if (content->is_string()) {
-    turn.content = content->get_ref<const std::string&>();
-    return ok_status();
-  }
-  if (!content->is_array()) {
-    return field_error(path, "must be a string or an array of parts, not {}",
-                       json_type_name(*content));
-  }
-  if (content->empty()) return field_error(path, "has no parts");
-  for (size_t i = 0; i < content->size(); ++i) {
-    if (i > 0) turn.content += '\n';
-    LS_RETURN_IF_ERROR(append_part((*content)[i], fmt::format("{}[{}]", path, i), limits, warnings,
-                                   turn.content));
-  }
-  return ok_status();
-}
-
-// True when the message holds calls. The templates that are served have no form for them: they
-// render such a turn without.
-StatusOr<bool> read_tool_calls(Fields& message, Warnings& warnings) {
-  const Json* calls = message.take("tool_calls");
-  if (calls == nullptr) return false;
-  const std::string path = message.path_of("tool_calls");
-  if (!calls->is_array()) {
-    return field_error(path, "must be an array, not {}", json_type_name(*calls));
-  }
-  for (size_t i = 0; i < calls->size(); ++i) {
-    if (!(*calls)[i].is_object()) {
-      return field_error(fmt::format("{}[{}]", path, i), "must be an object, not {}",
-                         json_type_name((*calls)[i]));
-    }
-  }
-  if (calls->empty()) return false;
-  warnings.add(fmt::format("'{}' is left out: the model's chat template has no tool calls", path));
-  return true;
-}
-
-StatusOr<Turn> read_message(const Json& value, size_t index, const DialectLimits& limits,
-                            Warnings& warnings) {
-  const std::string path = fmt::format("messages[{}]", index);
-  if (!value.is_object()) {
-    return field_error(path, "must be an object, not {}", json_type_name(value));
-  }
-  Fields message(value, path, warnings);
-  Turn turn;
-  LS_ASSIGN_OR_RETURN(turn.role, read_role(message));
-  const bool assistant = turn.role == Role::kAssistant;
-  bool has_calls = false;
-  if (assistant) {
-    LS_ASSIGN_OR_RETURN(has_calls, read_tool_calls(message, warnings));
-    LS_RETURN_IF_ERROR(message.ignore("reasoning_content", kString, "the template leaves it out"));
-    LS_RETURN_IF_ERROR(message.ignore("refusal", kString, "the template leaves it out"));
-    LS_RETURN_IF_ERROR(message.refuse("function_call", kNoTools));
-    LS_RETURN_IF_ERROR(message.refuse("audio", "this model reads text only"));
-    LS_RETURN_IF_ERROR(message.ignore("annotations", kArray, "they are not part of a prompt"));
-    bool prefix = false;
-    LS_RETURN_IF_ERROR(message.read_bool("prefix", prefix));
-    if (prefix) {
-      return field_error(message.path_of("prefix"),
-                         "is not supported: an answer can't be continued yet");
-    }
-  }
-  if (turn.role == Role::kTool) {
-    LS_RETURN_IF_ERROR(message.ignore("tool_call_id", kString, "the template leaves it out"));
-  }
-  LS_RETURN_IF_ERROR(message.ignore("name", kString, "the template leaves it out"));
-  LS_RETURN_IF_ERROR(read_content(message, limits, warnings, turn, has_calls));
-  LS_RETURN_IF_ERROR(message.finish(limits.strict));
-  return turn;
-}
-
-Status read_messages(Fields& body, const DialectLimits& limits, ChatOrder& order) {
-  const Json* messages = body.take("messages");
-  if (messages == nullptr) return field_error("messages", "is missing");
-  if (!messages->is_array()) {
-    return field_error("messages", "must be an array, not {}", json_type_name(*messages));
-  }
-  if (messages->empty()) return field_error("messages", "must hold at least one message");
-  for (size_t i = 0; i < messages->size(); ++i) {
-    LS_ASSIGN_OR_RETURN(Turn turn, read_message((*messages)[i], i, limits,
-                                                order.generation.warnings));
-    order.conversation.turns.push_back(std::move(turn));
-  }
-  return ok_status();
-}
 
 Status read_logprobs(Fields& body, const DialectLimits& limits, SamplingParams& sampling) {
   bool wanted = false;
@@ -151,42 +24,181 @@ Status read_logprobs(Fields& body, const DialectLimits& limits, SamplingParams& 
 }
 
 // An empty list of tools and a choice of none ask for nothing; all else is refused by name.
-Status read_tools(Fields& body) {
-  for (const std::string_view key : {"tools", "functions"}) {
-    const Json* tools = body.take(key);
-    if (tools == nullptr) continue;
-    if (!tools->is_array()) {
-      return field_error(key, "must be an array, not {}", json_type_name(*tools));
-    }
-    if (!tools->empty()) return field_error(key, "is not supported: {}", kNoTools);
+Status refuse_tools(Fields& body) {
+  const Json* tools = body.take("tools");
+  if (tools != nullptr && !tools->is_array()) {
+    return field_error("tools", "must be an array, not {}", json_type_name(*tools));
   }
-  for (const std::string_view key : {"tool_choice", "function_call"}) {
-    const Json* choice = body.take(key);
-    if (choice == nullptr) continue;
-    if (!choice->is_string() && !choice->is_object()) {
-      return field_error(key, "must be a string or an object, not {}", json_type_name(*choice));
-    }
-    if (*choice != "none" && *choice != "auto") {
-      return field_error(key, "is not supported: {}", kNoTools);
-    }
+  if (tools != nullptr && !tools->empty()) {
+    return field_error("tools", "is not supported: {}", kNoTools);
+  }
+  const Json* choice = body.take("tool_choice");
+  if (choice != nullptr && !choice->is_string() && !choice->is_object()) {
+    return field_error("tool_choice", "must be a string or an object, not {}",
+                       json_type_name(*choice));
+  }
+  if (choice != nullptr && *choice != "none" && *choice != "auto") {
+    return field_error("tool_choice", "is not supported: {}", kNoTools);
   }
   return body.ignore("parallel_tool_calls", kBool, "there are no tools");
 }
 
-Status read_response_format(Fields& body) {
+// OpenAI's first form of tools.
+Status refuse_functions(Fields& body) {
+  const Json* functions = body.take("functions");
+  if (functions != nullptr && !functions->is_array()) {
+    return field_error("functions", "must be an array, not {}", json_type_name(*functions));
+  }
+  if (functions != nullptr && !functions->empty()) {
+    return field_error("functions", "is not supported: {}", kNoTools);
+  }
+  const Json* call = body.take("function_call");
+  if (call == nullptr || *call == "none" || *call == "auto") return ok_status();
+  return field_error("function_call", "is not supported: {}", kNoTools);
+}
+
+Status read_tool(const Json& value, size_t index, bool strict, Warnings& warnings, Tool& tool) {
+  const std::string path = fmt::format("tools[{}]", index);
+  if (!value.is_object()) {
+    return field_error(path, "must be an object, not {}", json_type_name(value));
+  }
+  Fields fields(value, path, warnings);
+  std::string type;
+  if (fields.take("type") == nullptr) return field_error(fields.path_of("type"), "is missing");
+  LS_RETURN_IF_ERROR(fields.read_string("type", type));
+  if (type != "function") {
+    return field_error(fields.path_of("type"), "must be function, not '{}'", shown(type));
+  }
+  const Json* function = fields.take("function");
+  const std::string inner = fields.path_of("function");
+  if (function == nullptr || !function->is_object()) {
+    return field_error(inner, "must be an object");
+  }
+  Fields about(*function, inner, warnings);
+  if (about.take("name") == nullptr) return field_error(about.path_of("name"), "is missing");
+  LS_RETURN_IF_ERROR(about.read_string("name", tool.name));
+  LS_RETURN_IF_ERROR(check_tool_name(tool.name, about.path_of("name")));
+  LS_RETURN_IF_ERROR(about.read_string("description", tool.description));
+  LS_RETURN_IF_ERROR(about.read_bool("strict", tool.strict));
+  LS_RETURN_IF_ERROR(
+      read_tool_schema(about.take("parameters"), about.path_of("parameters"), tool));
+  LS_RETURN_IF_ERROR(about.finish(strict));
+  return fields.finish(strict);
+}
+
+Status read_tool_choice(Fields& body, Conversation& conversation) {
+  const Json* choice = body.take("tool_choice");
+  if (choice == nullptr || *choice == "auto") return ok_status();
+  if (*choice == "none") {
+    conversation.tool_choice = ToolChoice::kNone;
+    return ok_status();
+  }
+  if (*choice == "required") {
+    conversation.tool_choice = ToolChoice::kRequired;
+    return ok_status();
+  }
+  const auto member = [](const Json& of, const char* key) {
+    return of.is_object() && of.contains(key) ? of[key] : Json();
+  };
+  const Json name = member(member(*choice, "function"), "name");
+  if (!name.is_string() || member(*choice, "type") != "function") {
+    return field_error("tool_choice", "must be none, auto, required or a function by its name");
+  }
+  return require_tool(conversation, name.get_ref<const std::string&>());
+}
+
+Status read_tools(Fields& body, const DialectLimits& limits, Warnings& warnings,
+                  Conversation& conversation) {
+  if (!limits.abilities.tools) return refuse_tools(body);
+  const Json* tools = body.take("tools");
+  if (tools != nullptr && !tools->is_array()) {
+    return field_error("tools", "must be an array, not {}", json_type_name(*tools));
+  }
+  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
+    Tool tool;
+    LS_RETURN_IF_ERROR(read_tool((*tools)[i], i, limits.strict, warnings, tool));
+    conversation.tools.push_back(std::move(tool));
+  }
+  LS_RETURN_IF_ERROR(check_tools(conversation));
+  LS_RETURN_IF_ERROR(read_tool_choice(body, conversation));
+  return body.read_bool("parallel_tool_calls", conversation.parallel_calls);
+}
+
+Status read_answer_schema(Fields& format, Warnings& warnings, bool strict_fields,
+                          Conversation& conversation) {
+  const std::string path = format.path_of("json_schema");
+  const Json* about = format.take("json_schema");
+  if (about == nullptr || !about->is_object()) return field_error(path, "must be an object");
+  Fields fields(*about, path, warnings);
+  const Json* schema = fields.take("schema");
+  if (schema == nullptr) return field_error(fields.path_of("schema"), "is missing");
+  bool strict = false;
+  LS_RETURN_IF_ERROR(fields.read_bool("strict", strict));
+  LS_RETURN_IF_ERROR(fields.ignore("name", kString, "the model is not told it"));
+  LS_RETURN_IF_ERROR(fields.ignore("description", kString, "the model is not told it"));
+  LS_RETURN_IF_ERROR(check_answer_schema(*schema, strict, fields.path_of("schema")));
+  conversation.response_schema = *schema;
+  return fields.finish(strict_fields);
+}
+
+Status read_response_format(Fields& body, const DialectLimits& limits, Warnings& warnings,
+                            Conversation& conversation) {
   const Json* format = body.take("response_format");
   if (format == nullptr) return ok_status();
   if (!format->is_object()) {
     return field_error("response_format", "must be an object, not {}", json_type_name(*format));
   }
-  const auto type = format->find("type");
-  if (type == format->end() || !type->is_string()) {
-    return field_error("response_format.type", "must be a string");
+  Fields fields(*format, "response_format", warnings);
+  std::string type;
+  if (fields.take("type") == nullptr) return field_error("response_format.type", "is missing");
+  LS_RETURN_IF_ERROR(fields.read_string("type", type));
+  if (type == "text") return ok_status();
+  if (!limits.abilities.answer_forms) {
+    return field_error("response_format.type",
+                       "'{}' is not supported: structured output comes with a later release",
+                       shown(type));
   }
-  if (*type == "text") return ok_status();
-  return field_error("response_format.type",
-                     "'{}' is not supported: structured output comes with a later release",
-                     shown(type->get_ref<const std::string&>()));
+  if (type == "json_object") {
+    conversation.response_format = ResponseFormat::kJsonObject;
+    return fields.finish(limits.strict);
+  }
+  if (type != "json_schema") {
+    return field_error("response_format.type", "must be text, json_object or json_schema, not '{}'",
+                       shown(type));
+  }
+  conversation.response_format = ResponseFormat::kJsonSchema;
+  LS_RETURN_IF_ERROR(read_answer_schema(fields, warnings, limits.strict, conversation));
+  return fields.finish(limits.strict);
+}
+
+Status read_reasoning(Fields& body, const DialectLimits& limits, Warnings& warnings,
+                      Conversation& conversation) {
+  if (!limits.abilities.reasoning) {
+    constexpr std::string_view kNoReasoning = "this model does not reason apart from its answer";
+    LS_RETURN_IF_ERROR(body.ignore("reasoning_effort", kString, kNoReasoning));
+    LS_RETURN_IF_ERROR(body.ignore("thinking", kObject, kNoReasoning));
+    return body.ignore("chat_template_kwargs", kObject, "the template has no settings");
+  }
+  ThinkingRequest wanted;
+  LS_RETURN_IF_ERROR(body.read_string("reasoning_effort", wanted.effort));
+  wanted.effort_path = "reasoning_effort";
+  LS_RETURN_IF_ERROR(read_thinking_field(body, limits.strict, warnings, wanted));
+  const Json* settings = body.take("chat_template_kwargs");
+  if (settings != nullptr && !settings->is_object()) {
+    return field_error("chat_template_kwargs", "must be an object, not {}",
+                       json_type_name(*settings));
+  }
+  if (settings != nullptr && wanted.type.empty()) {
+    Fields fields(*settings, "chat_template_kwargs", warnings);
+    const Json* on = fields.take("enable_thinking");
+    if (on == nullptr) on = fields.take("thinking");
+    if (on != nullptr && !on->is_boolean()) {
+      return field_error("chat_template_kwargs.enable_thinking", "must be true or false");
+    }
+    if (on != nullptr) wanted.type = on->get<bool>() ? "enabled" : "disabled";
+    LS_RETURN_IF_ERROR(fields.finish(limits.strict));
+  }
+  return set_thinking(wanted, limits.abilities.thinks_unless_told, conversation);
 }
 
 Status read_modalities(Fields& body) {
@@ -198,14 +210,28 @@ Status read_modalities(Fields& body) {
 }
 
 Status ignore_chat_only(Fields& body) {
-  constexpr std::string_view kNoReasoning = "this model does not reason apart from its answer";
-  LS_RETURN_IF_ERROR(body.ignore("reasoning_effort", kString, kNoReasoning));
-  LS_RETURN_IF_ERROR(body.ignore("thinking", kObject, kNoReasoning));
-  LS_RETURN_IF_ERROR(body.ignore("chat_template_kwargs", kObject, "the template has no settings"));
   LS_RETURN_IF_ERROR(body.ignore("prediction", kObject, "it would change speed only"));
   LS_RETURN_IF_ERROR(body.ignore("verbosity", kString, "this model was not taught it"));
   LS_RETURN_IF_ERROR(body.ignore("moderation", kObject, "nothing is moderated here"));
   return body.refuse("web_search_options", "there is no web search");
+}
+
+// What several fields must agree on.
+Status check_whole(const Conversation& conversation) {
+  const bool json = conversation.response_format == ResponseFormat::kJsonObject;
+  if (json && !mentions_json(conversation)) {
+    return request_error("response_format", "Prompt must contain the word 'json' in some form to "
+                         "use 'response_format' of type 'json_object'.");
+  }
+  const std::string path = fmt::format("messages[{}].prefix", conversation.turns.size() - 1);
+  if (!conversation.turns.back().unfinished) return ok_status();
+  if (json) {
+    return request_error(path, "response_format json_object should not be used with prefix");
+  }
+  if (offers_tools(conversation)) {
+    return request_error(path, "Function call should not be used with prefix");
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -218,17 +244,20 @@ StatusOr<ChatOrder> parse_openai_chat(const Json& body, const DialectLimits& lim
   GenerationOrder& generation = order.generation;
   Fields fields(body, "", generation.warnings);
   LS_RETURN_IF_ERROR(read_generation(fields, limits, generation));
-  // The newer name wins over max_tokens.
-  int64_t tokens = generation.sampling.max_tokens;
-  LS_RETURN_IF_ERROR(fields.read_integer("max_completion_tokens", 1, INT64_MAX, tokens));
-  generation.sampling.max_tokens =
-      static_cast<int32_t>(std::min<int64_t>(tokens, std::numeric_limits<int32_t>::max()));
+  // The newer name wins.
+  LS_RETURN_IF_ERROR(
+      read_max_tokens(fields, "max_completion_tokens", limits, generation.sampling));
   LS_RETURN_IF_ERROR(read_logprobs(fields, limits, generation.sampling));
-  LS_RETURN_IF_ERROR(read_tools(fields));
-  LS_RETURN_IF_ERROR(read_response_format(fields));
+  Conversation& conversation = order.conversation;
+  Warnings& warnings = generation.warnings;
+  LS_RETURN_IF_ERROR(read_response_format(fields, limits, warnings, conversation));
+  LS_RETURN_IF_ERROR(read_tools(fields, limits, warnings, conversation));
+  LS_RETURN_IF_ERROR(refuse_functions(fields));
+  LS_RETURN_IF_ERROR(read_reasoning(fields, limits, warnings, conversation));
   LS_RETURN_IF_ERROR(read_modalities(fields));
   LS_RETURN_IF_ERROR(ignore_chat_only(fields));
-  LS_RETURN_IF_ERROR(read_messages(fields, limits, order));
+  LS_RETURN_IF_ERROR(read_chat_messages(fields, limits, warnings, conversation));
+  LS_RETURN_IF_ERROR(check_whole(conversation));
   LS_RETURN_IF_ERROR(fields.finish(limits.strict));
   return order;
 }

@@ -42,8 +42,11 @@ std::string with_real_newlines(std::string_view text) {
 
 std::string_view role_name(Role role) {
   switch (role) {
-    case Role::kSystem: return "system";
-    case Role::kUser: return "user";
+    case Role::kSystem:
+    case Role::kDeveloper:
+    case Role::kNotice: return "system";
+    case Role::kUser:
+    case Role::kReminder: return "user";
     case Role::kAssistant: return "assistant";
     case Role::kTool: return "tool";
   }

@@ -1,0 +1,162 @@
+// At stake: prompts of DeepSeek V4 and V4.1 must be, to the piece and the id, what the format's
+// makers give (tests/golden/recipe/README.md), from the requests of every dialect.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "base/json.h"
+#include "recipe/dialect/openai_chat.h"
+#include "recipe/encoding/deepseek.h"
+#include "recipe/encoding/deepseek_v3.h"
+
+namespace lineshaft::recipe {
+namespace {
+
+using Version = DeepSeekOptions::Version;
+
+DialectLimits limits_for(Version version, const Json& line) {
+  DialectLimits limits;
+  limits.vocab = 129280;
+  limits.tokens_max = 393216;
+  Abilities& can = limits.abilities;
+  can.tools = can.reasoning = can.answer_forms = can.continuation = can.reminders = true;
+  can.images = version == Version::kV4 ? Abilities::Images::kNamed : Abilities::Images::kSeen;
+  if (line.contains("options")) {
+    can.thinks_unless_told = line["options"].value("default_thinking_mode", true);
+  }
+  return limits;
+}
+
+// The conversation of the request, read as the line's dialect has it.
+StatusOr<Conversation> conversation_of(Version version, const Json& line) {
+  const DialectLimits limits = limits_for(version, line);
+  Json body = line["request"];
+  if (body.is_string()) {
+    LS_ASSIGN_OR_RETURN(body, parse_json(body.get<std::string>()));
+  }
+  LS_ASSIGN_OR_RETURN(ChatOrder order, parse_openai_chat(body, limits));
+  return order.conversation;
+}
+
+std::vector<Piece> pieces_of(const Json& expected) {
+  std::vector<Piece> out;
+  for (const Json& piece : expected["text_pieces"]) {
+    out.push_back({piece[0] == "special", piece[1].get<std::string>()});
+  }
+  return out;
+}
+
+std::string shown_pieces(const std::vector<Piece>& pieces) {
+  std::string out;
+  for (const Piece& piece : pieces) out += piece.control ? "[" + piece.text + "]" : piece.text;
+  return out;
+}
+
+// Ids, less the version, of the cases where we differ on purpose (departures.md).
+std::set<std::string> departures() {
+  std::set<std::string> ids;
+  std::ifstream lines("tests/golden/recipe/departures.md");
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) ids.insert(line.substr(3, line.find('`', 3) - 3));
+  }
+  return ids;
+}
+
+void compare(Version version, const std::string& name) {
+  const char* folder = std::getenv("LINESHAFT_TOKENIZERS");
+  if (folder == nullptr) GTEST_SKIP() << "LINESHAFT_TOKENIZERS is not set";
+  const auto tokenizer =
+      tokenizer_from_json_file(std::string(folder) + "/deepseek_" + name + ".json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto encoder =
+      DeepSeekEncoder::make(*tokenizer, {.version = version, .trust_grounding = true});
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  const std::set<std::string> skipped = departures();
+  std::ifstream lines("tests/golden/recipe/" + name + "_cases.jsonl");
+  int compared = 0;
+  for (std::string text; std::getline(lines, text);) {
+    const Json line = *parse_json(text);
+    if (line["api"] != "chat") continue;
+    const std::string id = line["id"].get<std::string>();
+    if (skipped.contains(id.substr(id.find('/') + 1))) continue;
+    ++compared;
+    const Json& expected = line["expected"];
+    const auto conversation = conversation_of(version, line);
+    EXPECT_EQ(conversation.ok(), !expected.contains("error")) << id << conversation.status();
+    if (expected.contains("error") || !conversation.ok()) continue;
+    const auto pieces = (*encoder)->pieces(*conversation);
+    EXPECT_EQ(shown_pieces(pieces), shown_pieces(pieces_of(expected))) << id;
+    EXPECT_EQ(pieces, pieces_of(expected)) << id;
+    EXPECT_EQ((*encoder)->encode(*conversation, true),
+              expected["token_ids"].get<std::vector<TokenId>>())
+        << id;
+  }
+  EXPECT_GE(compared, 250);
+}
+
+TEST(DeepSeekGolden, v4_prompts_have_the_pieces_and_ids_of_the_reference) {
+  compare(Version::kV4, "v4");
+}
+
+TEST(DeepSeekGolden, v41_prompts_have_the_pieces_and_ids_of_the_reference) {
+  compare(Version::kV41, "v41");
+}
+
+Turn turn_of(const Json& message) {
+  const std::string role = message["role"].get<std::string>();
+  Turn turn;
+  turn.role = role == "system"      ? Role::kSystem
+              : role == "assistant" ? Role::kAssistant
+              : role == "tool"      ? Role::kTool
+                                    : Role::kUser;
+  turn.content = message["content"].get<std::string>();
+  for (const Json& call : message.value("tool_calls", Json::array())) {
+    const Json& function = call["function"];
+    turn.calls.push_back({"", function["name"].get<std::string>(),
+                          write_json(function["arguments"])});
+  }
+  return turn;
+}
+
+// Requests here are a template's input. The released tokenizers of R1 and V3.1 are not to be had;
+// ids are compared for V3 alone.
+TEST(DeepSeekGolden, v3_r1_and_v31_prompts_are_those_of_the_templates) {
+  const char* folder = std::getenv("LINESHAFT_TOKENIZERS");
+  if (folder == nullptr) GTEST_SKIP() << "LINESHAFT_TOKENIZERS is not set";
+  const auto tokenizer = tokenizer_from_json_file(std::string(folder) + "/deepseek_v3.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto encoder = DeepSeekV3Encoder::make(*tokenizer, DeepSeekV3Version::kV3);
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  std::ifstream lines("tests/golden/recipe/v3_cases.jsonl");
+  int compared = 0;
+  for (std::string text; std::getline(lines, text);) {
+    const Json line = *parse_json(text);
+    const Json& expected = line["expected"];
+    if (expected.contains("error")) continue;  // the template's own faults, such as list contents
+    Conversation conversation;
+    for (const Json& message : line["request"]["messages"]) {
+      conversation.turns.push_back(turn_of(message));
+    }
+    conversation.thinking = line["request"].value("enable_thinking", false);
+    const bool open = line["request"]["add_generation_prompt"].get<bool>();
+    const std::string variant = line["variant"].get<std::string>();
+    const auto version = variant == "v3"   ? DeepSeekV3Version::kV3
+                         : variant == "r1" ? DeepSeekV3Version::kR1
+                                           : DeepSeekV3Version::kV31;
+    EXPECT_EQ(DeepSeekV3Encoder::pieces(conversation, version, open), pieces_of(expected))
+        << line["id"]
+        << shown_pieces(DeepSeekV3Encoder::pieces(conversation, version, open));
+    ++compared;
+    if (version != DeepSeekV3Version::kV3) continue;
+    EXPECT_EQ((*encoder)->encode(conversation, open),
+              expected["token_ids"].get<std::vector<TokenId>>())
+        << line["id"];
+  }
+  EXPECT_GE(compared, 120);
+}
+
+}  // namespace
+}  // namespace lineshaft::recipe
