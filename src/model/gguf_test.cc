@@ -129,7 +129,8 @@ void read_all(const Bytes& bytes) {
   uint64_t sum = 0;
   for (const auto& tensor : f.tensors()) {
     const auto data = f.data(tensor);
-    if (!data.empty()) sum += static_cast<uint8_t>(data.front()) + static_cast<uint8_t>(data.back());
+    if (data.empty()) continue;
+    sum += static_cast<uint8_t>(data.front()) + static_cast<uint8_t>(data.back());
   }
   for (const auto& entry : f.entries()) {
     sum += f.strings(entry.key).ok() + f.integers(entry.key).ok() + f.floats(entry.key).ok() +
