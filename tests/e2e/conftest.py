@@ -1,25 +1,131 @@
-"""What the end-to-end tests share: the binary and the models that ./test found."""
+"""Real processes for the end-to-end tests: the binary, the models, a server on loopback."""
+import contextlib
+import json
 import os
-from pathlib import Path
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("LINESHAFT_BIN", "build/release/lineshaft")
+START_SECONDS = 30
+
+
+def needs(variable):
+    path = os.environ.get(variable)
+    if not path:
+        pytest.skip(f"{variable} is not set (./test sets it)")
+    return path
+
+
+def run(*args, stdin=None, timeout=120, check=True):
+    """Runs the binary; stdout as text. Fails the test on an exit code other than 0."""
+    done = subprocess.run([BINARY, *map(str, args)], input=stdin, capture_output=True, text=True,
+                          timeout=timeout)
+    if check:
+        assert done.returncode == 0, f"{args}: exit {done.returncode}\n{done.stderr}"
+    return done
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+class Server:
+    """`lineshaft serve` in a process of its own."""
+
+    def __init__(self, model, *flags):
+        self.folder = tempfile.TemporaryDirectory()
+        ready = os.path.join(self.folder.name, "ready")
+        self.log = open(os.path.join(self.folder.name, "log"), "w+")
+        command = [BINARY, "serve", "--model", model, "--host", "127.0.0.1", "--port", "0",
+                   "--ready-file", ready, *map(str, flags)]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        deadline = time.monotonic() + START_SECONDS
+        while not (os.path.exists(ready) and open(ready).read().strip()):
+            assert self.process.poll() is None, f"the server ended:\n{self.output()}"
+            assert time.monotonic() < deadline, f"the server is not ready:\n{self.output()}"
+            time.sleep(0.02)
+        address = open(ready).read().strip()
+        self.url = address if address.startswith("http") else f"http://{address}"
+
+    def output(self):
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read()
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=10) as reply:
+            return reply.read().decode()
+
+    def metric(self, name):
+        """The value of a sample, by its whole name with labels."""
+        for line in self.get("/metrics").splitlines():
+            if line.startswith(name + " "):
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(f"no metric {name}")
+
+    def eventually(self, condition, seconds=10):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come true in time"
+            time.sleep(0.05)
+
+    def client(self, **kw):
+        import openai
+        return openai.OpenAI(base_url=self.url + "/v1", api_key=kw.pop("api_key", "none"),
+                             max_retries=0, timeout=120, **kw)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(30)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        self.folder.cleanup()
+        return self.process.returncode
 
 
 @pytest.fixture(scope="session")
 def lineshaft():
     """Path of the binary."""
-    path = Path(os.environ.get("LINESHAFT_BIN", ROOT / "build/release/lineshaft"))
-    if not path.is_file():
-        pytest.fail(f"{path} is not built")
-    return str(path)
+    if not os.path.isfile(BINARY):
+        pytest.fail(f"{BINARY} is not built")
+    return os.path.abspath(BINARY)
 
 
 @pytest.fixture(scope="session")
 def smollm2():
-    """Path of the SmolLM2 model file."""
-    path = os.environ.get("LINESHAFT_SMOLLM2")
-    if not path:
-        pytest.skip("LINESHAFT_SMOLLM2 is not set (./test sets it)")
-    return path
+    return needs("LINESHAFT_SMOLLM2")
+
+
+@pytest.fixture(scope="session")
+def gemma3():
+    return needs("LINESHAFT_GEMMA3")
+
+
+@pytest.fixture(scope="session")
+def server(smollm2):
+    s = Server(smollm2)
+    yield s
+    assert s.stop() == 0, "the server did not end cleanly"
+
+
+@pytest.fixture
+def own_server(smollm2):
+    """Makes servers with flags of the test's own; all are ended after it."""
+    servers = []
+
+    def make(*flags):
+        servers.append(Server(smollm2, *flags))
+        return servers[-1]
+
+    yield make
+    for s in servers:
+        s.stop()
