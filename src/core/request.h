@@ -28,7 +28,7 @@ struct SamplingParams {
   int32_t max_tokens = 0;           // generated tokens, >= 1
   int32_t n = 1;                    // choices
   int32_t top_logprobs = -1;        // -1: no logprobs; 0: the chosen token's; k: and the k best
-  bool ignore_eos = false;           // the vocabulary's end-of-generation tokens do not end the answer
+  bool ignore_eos = false;           // the vocabulary's end tokens do not end the answer
   std::vector<TokenId> stop_tokens;  // ends the answer and is not part of it; ascending ids
 };
 
