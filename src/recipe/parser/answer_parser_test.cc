@@ -1,4 +1,5 @@
-// At stake: whatever a model says, and however it is cut into pieces, gives one answer and no crash.
+// At stake: whatever a model says, and however it is cut into pieces, there is one answer and no
+// crash.
 #include "recipe/parser/answer_parser.h"
 
 #include <gtest/gtest.h>
