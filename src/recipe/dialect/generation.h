@@ -22,6 +22,7 @@ struct Abilities {
   bool answer_forms = false;   // JSON answers
   bool continuation = false;   // an assistant's last turn that the answer goes on from
   bool reminders = false;      // turns of the role latest_reminder
+  bool deferred_tools = false;  // tools that a later turn brings
   Images images = Images::kRefused;
   bool thinks_unless_told = true;  // with reasoning: when a request doesn't say
 };
