@@ -106,7 +106,7 @@ def test_bench_prints_one_object_a_batch_size(smollm2):
 
 
 def test_a_piped_question_is_answered(smollm2):
-    done = run("run", smollm2, stdin="What is the capital of France?\n")
+    done = run("run", smollm2, "--temperature", 0, stdin="What is the capital of France?\n")
     assert "Paris" in done.stdout
 
 
