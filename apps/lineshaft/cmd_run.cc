@@ -36,7 +36,7 @@ struct Timing {
 };
 
 StatusOr<Answer> answer(const Chat& chat, const Dialogue& dialogue, bool stream, Timing* timing) {
-  std::vector<TokenId> prompt = chat.encoder.encode(dialogue.conversation());
+  LS_ASSIGN_OR_RETURN(std::vector<TokenId> prompt, chat.encoder.encode(dialogue.conversation()));
   SamplingConfig sampling = dialogue.sampling();
   const auto room = chat.context_tokens - static_cast<int64_t>(prompt.size());
   if (room < 1) {

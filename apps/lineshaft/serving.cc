@@ -53,7 +53,8 @@ api::ServerConfig server_config(const Config& config) {
 }
 
 StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenModel& model) {
-  return recipe::make_chat_encoder(model.tokenizer, model.chat_template, model.name);
+  return recipe::make_chat_encoder(model.tokenizer, model.chat_template, model.name,
+                                   unix_seconds);
 }
 
 std::string weight_format(const model::GgufFile& file) {

@@ -50,7 +50,9 @@ StatusOr<Order> prepare_chat(const Json& body, const OrderContext& context) {
   order.dialect = Dialect::kChat;
   order.generation = std::move(parsed.generation);
   OrderPart part;
-  part.prompt = (*context.chat)->encode(parsed.conversation);
+  auto prompt = (*context.chat)->encode(parsed.conversation);
+  if (!prompt.ok()) return with_field(prompt.status(), "messages");
+  part.prompt = *std::move(prompt);
   LS_RETURN_IF_ERROR(fit_context(part, "messages", context.card, order.generation));
   order.parts.push_back(std::move(part));
   return order;

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "recipe/encoding/chat_template.h"
+
 namespace lineshaft::recipe {
 namespace {
 
@@ -81,7 +83,8 @@ void ChatMl::append_turn(std::vector<TokenId>& out, std::string_view role,
   append_plain(out, "\n");
 }
 
-std::vector<TokenId> ChatMl::encode(const Conversation& conversation, bool open_answer) const {
+StatusOr<std::vector<TokenId>> ChatMl::encode(const Conversation& conversation,
+                                              bool open_answer) const {
   std::vector<TokenId> out;
   const auto& turns = conversation.turns;
   if (!turns.empty() && turns.front().role != Role::kSystem && !default_system_.empty()) {
@@ -97,7 +100,7 @@ std::vector<TokenId> ChatMl::encode(const Conversation& conversation, bool open_
 
 StatusOr<std::shared_ptr<const ChatEncoder>> make_chat_encoder(
     std::shared_ptr<const Tokenizer> tokenizer, std::string_view chat_template,
-    std::string_view model_name) {
+    std::string_view model_name, std::function<int64_t()> unix_seconds) {
   const TokenId im_start = control_token(*tokenizer, "<|im_start|>");
   const TokenId im_end = control_token(*tokenizer, "<|im_end|>");
   const std::string text = with_real_newlines(chat_template);
@@ -111,8 +114,12 @@ StatusOr<std::shared_ptr<const ChatEncoder>> make_chat_encoder(
     return unimplemented("{} has no chat template: it completes text; use /v1/completions",
                          model_name);
   }
-  return unimplemented(
-      "the chat template of {} comes with a later release; use /v1/completions", model_name);
+  auto encoder =
+      ChatTemplate::make(std::move(tokenizer), chat_template, std::move(unix_seconds));
+  if (encoder.ok()) return std::shared_ptr<const ChatEncoder>(*std::move(encoder));
+  return make_status(encoder.status().code(),
+                     fmt::format("the chat template of {} can't be used ({}); use /v1/completions",
+                                 model_name, message_of(encoder.status())));
 }
 
 }  // namespace lineshaft::recipe

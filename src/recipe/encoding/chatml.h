@@ -16,7 +16,9 @@ class ChatMl final : public ChatEncoder {
   ChatMl(std::shared_ptr<const Tokenizer> tokenizer, TokenId im_start, TokenId im_end,
          std::string default_system);
 
-  std::vector<TokenId> encode(const Conversation& conversation, bool open_answer) const override;
+  // Any turns give a prompt.
+  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
+                                        bool open_answer) const override;
 
  private:
   void append_turn(std::vector<TokenId>& out, std::string_view role,

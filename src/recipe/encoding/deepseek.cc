@@ -442,10 +442,9 @@ std::vector<Piece> DeepSeekEncoder::pieces(const Conversation& conversation,
   return Writer(conversation, options_).write(open_answer);
 }
 
-std::vector<TokenId> DeepSeekEncoder::encode(const Conversation& conversation,
-                                             bool open_answer) const {
-  // make() saw to every control token that pieces() can give.
-  return encode_pieces(pieces(conversation, open_answer), *tokenizer_).value();
+StatusOr<std::vector<TokenId>> DeepSeekEncoder::encode(const Conversation& conversation,
+                                                       bool open_answer) const {
+  return encode_pieces(pieces(conversation, open_answer), *tokenizer_);
 }
 
 }  // namespace lineshaft::recipe

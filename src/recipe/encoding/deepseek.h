@@ -32,7 +32,8 @@ class DeepSeekEncoder final : public ChatEncoder {
   // unfinished, after the opened block of calls when a call is required and there is no thinking.
   std::vector<Piece> pieces(const Conversation& conversation, bool open_answer = true) const;
 
-  std::vector<TokenId> encode(const Conversation& conversation, bool open_answer) const override;
+  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
+                                        bool open_answer) const override;
 
  private:
   DeepSeekEncoder(std::shared_ptr<const Tokenizer> tokenizer, DeepSeekOptions options);

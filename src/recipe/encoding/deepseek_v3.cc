@@ -219,10 +219,9 @@ std::vector<Piece> DeepSeekV3Encoder::pieces(const Conversation& conversation,
   return WriterV3(version == DeepSeekV3Version::kR1).write(conversation, open_answer);
 }
 
-std::vector<TokenId> DeepSeekV3Encoder::encode(const Conversation& conversation,
-                                               bool open_answer) const {
-  // make() saw to every control token that pieces() can give.
-  return encode_pieces(pieces(conversation, version_, open_answer), *tokenizer_).value();
+StatusOr<std::vector<TokenId>> DeepSeekV3Encoder::encode(const Conversation& conversation,
+                                                         bool open_answer) const {
+  return encode_pieces(pieces(conversation, version_, open_answer), *tokenizer_);
 }
 
 }  // namespace lineshaft::recipe

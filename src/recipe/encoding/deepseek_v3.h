@@ -22,7 +22,8 @@ class DeepSeekV3Encoder final : public ChatEncoder {
   static std::vector<Piece> pieces(const Conversation& conversation, DeepSeekV3Version version,
                                    bool open_answer = true);
 
-  std::vector<TokenId> encode(const Conversation& conversation, bool open_answer) const override;
+  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
+                                        bool open_answer) const override;
 
  private:
   DeepSeekV3Encoder(std::shared_ptr<const Tokenizer> tokenizer, DeepSeekV3Version version);

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "base/utf8.h"
 #include "recipe/tokenizer/added_tokens.h"
@@ -107,6 +108,20 @@ std::vector<AddedToken> select(const TokenizerParts& parts, bool normalized, boo
   return out;
 }
 
+std::vector<AddedToken> select_control(const TokenizerParts& parts) {
+  std::vector<AddedToken> out;
+  for (const AddedToken& token : parts.added) {
+    if (parts.vocab.kinds[token.id] == TokenKind::kControl) out.push_back(token);
+  }
+  return out;
+}
+
+std::map<std::string, TokenId, std::less<>> ids_by_name(const std::vector<AddedToken>& added) {
+  std::map<std::string, TokenId, std::less<>> out;
+  for (const AddedToken& token : added) out.emplace(token.content, token.id);
+  return out;
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -120,19 +135,21 @@ struct Tokenizer::Impl {
       : bpe(p.bpe),
         plain{AddedTokens(select(p, false, false)), AddedTokens(select(p, true, false))},
         special{AddedTokens(select(p, false, true)), AddedTokens(select(p, true, true))},
+        control(select_control(p)),
         normalizer(p.normalizer),
         pre(p.pre),
         space_prefix(p.space_prefix),
-        added(p.added),
+        ids(ids_by_name(p.added)),
         warnings(p.warnings) {}
 
   Bpe bpe;
   Finder plain;
   Finder special;
+  AddedTokens control;
   Normalizer normalizer;
   PreTokenizer pre;
   bool space_prefix;
-  std::vector<AddedToken> added;
+  std::map<std::string, TokenId, std::less<>> ids;  // of added tokens
   std::vector<std::string> warnings;
 };
 
@@ -247,10 +264,15 @@ std::string_view Tokenizer::token_bytes(TokenId id) const {
 }
 
 TokenId Tokenizer::added_token(std::string_view content) const {
-  const auto& added = impl_->added;
-  const auto it = std::find_if(added.begin(), added.end(),
-                               [&](const AddedToken& token) { return token.content == content; });
-  return it == added.end() ? -1 : it->id;
+  const auto it = impl_->ids.find(content);
+  return it == impl_->ids.end() ? -1 : it->second;
+}
+
+std::optional<Tokenizer::ControlMatch> Tokenizer::find_control(std::string_view text,
+                                                               size_t from) const {
+  const auto match = impl_->control.find(text, from);
+  if (!match) return std::nullopt;
+  return ControlMatch{match->begin, match->end, match->id};
 }
 
 const std::vector<std::string>& Tokenizer::warnings() const { return impl_->warnings; }

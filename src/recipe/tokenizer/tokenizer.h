@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,15 @@ class Tokenizer {
 
   // The added token (control or not) that is spelled so; -1 when there is none.
   TokenId added_token(std::string_view content) const;
+
+  // The first control token that kSpecial takes from text[from…), with the bytes that it takes
+  // (white space around it too, where the token says so).
+  struct ControlMatch {
+    size_t begin = 0;
+    size_t end = 0;
+    TokenId id = 0;
+  };
+  std::optional<ControlMatch> find_control(std::string_view text, size_t from) const;
 
   std::shared_ptr<const Vocab> vocab() const { return vocab_; }
 
