@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lineshaft/terminal.h"
+#include "model/weights.h"
 
 namespace lineshaft::app {
 namespace {
@@ -74,11 +75,9 @@ int thread_count(const Config& config) {
 StatusOr<MemoryPlan> plan_memory(const model::GgufFile& file, const ModelSpec& spec,
                                  const Config& config, const MemoryFacts& memory) {
   MemoryPlan plan;
-  for (const model::GgufTensor& tensor : file.tensors()) {
-    const bool embedding = tensor.name == "token_embd.weight";
-    if (embedding) plan.embedding_bytes += static_cast<int64_t>(tensor.bytes);
-    if (!embedding || spec.tied_output) plan.weights_bytes += static_cast<int64_t>(tensor.bytes);
-  }
+  LS_ASSIGN_OR_RETURN(const model::ModelTensors tensors, model::bind_tensors(file, spec));
+  plan.weights_bytes = model::packed_bytes(tensors);
+  plan.embedding_bytes = static_cast<int64_t>(tensors.embedding->bytes);
   const model::ForwardOptions options = forward_options(config);
   plan.activation_bytes = model::activation_bytes(spec, options, thread_count(config));
   plan.kv_block_bytes = model::kv_block_bytes(spec, options.kv_type, options.block_tokens);

@@ -37,7 +37,7 @@ int thread_count(const Config& config);
 // Sizes the KV pool: --kv-memory, else room for the larger of two full contexts and 32,768 tokens,
 // within half of the memory that the weights leave. Without --max-context the context is the
 // model's, or what the pool holds. kOutOfRange: --max-context beyond the model's.
-// kResourceExhausted: it does not fit, with the numbers and the flag to set.
+// kResourceExhausted: it does not fit, with the numbers and the flag to set. Also bind_tensors'.
 StatusOr<MemoryPlan> plan_memory(const model::GgufFile& file, const ModelSpec& spec,
                                  const Config& config, const MemoryFacts& memory);
 

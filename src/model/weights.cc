@@ -117,11 +117,7 @@ StatusOr<ModelTensors> bind_tensors(const GgufFile& file, const ModelSpec& spec)
 
 int64_t packed_bytes(const ModelTensors& tensors) {
   const auto bytes = [](const GgufTensor* t) {
-    const auto layout = kernels::packed_layout(t->type);
-    const int64_t tile = kernels::packed_quant_bytes(layout, t->dims[0]) +
-                         kernels::packed_scale_bytes(layout, t->dims[0]);
-    const int64_t tiles = (t->dims[1] + kernels::kTileOutputs - 1) / kernels::kTileOutputs;
-    return tiles * ((tile + 63) / 64 * 64);
+    return PackedMatrix::bytes_of(t->type, t->dims[1], t->dims[0]);
   };
   int64_t sum = bytes(tensors.output);
   for (const auto& layer : tensors.layers) {
@@ -184,7 +180,7 @@ class Weights::Loader {
 
   void matrix(const GgufTensor* from, PackedMatrix& to) {
     const auto bytes = file_.data(*from);
-    to = PackedMatrix(from->type, from->dims[1], from->dims[0]);
+    to = PackedMatrix(from->type, from->dims[1], from->dims[0], memory_);
     std::vector<uint64_t> digests((bytes.size() + kDigestBytes - 1) / kDigestBytes);
     team_.run([&](int rank) {
       to.pack_tiles(bytes, share_of(to.tile_count(), rank, team_.count()));
@@ -245,6 +241,7 @@ class Weights::Loader {
   const LoadProgress& progress_;
   uint64_t bytes_done_ = 0;
   uint64_t bytes_total_ = 0;
+  kernels::PackedMemory memory_;
   Sha256 hash_;
 };
 
