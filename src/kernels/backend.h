@@ -18,17 +18,20 @@
 
 namespace lineshaft::kernels {
 
-// 32 activations of one row in the quantised form: q = round-half-even(x * (127 / amax)), in
-// [-127, 127], scale = amax / 127; amax below 1e-30 counts as 0 and gives q = 0, scale = 0. The
-// negated integer sums serve weight formats with an offset (a weight of q - 8 and the like).
+// 32 activations of one row in the quantised form: q = round-half-even(x * (16319 / amax)), in
+// [-16319, 16319], scale = amax / 16319; amax below 1e-30 counts as 0 and gives q = 0, scale = 0.
+// q is kept as two int8 digits, q = 128 * high + low, high in [-127, 127], low in [-64, 63]: 16319
+// is the largest q whose digits fit and whose products with any format's 32 weights fit in int32.
+// The negated integer sums serve weight formats with an offset (a weight of q - 8 and the like).
 struct QuantisedBlock {
   float scale;
   float sum;             // scale * float(sum of q)
   int32_t neg_sum;       // -(sum of q)
   int32_t neg_sum_low;   // -(sum of the first 16 q)
-  int8_t q[32];
+  int8_t high[32];
+  int8_t low[32];
 };
-static_assert(sizeof(QuantisedBlock) == 48);
+static_assert(sizeof(QuantisedBlock) == 80);
 
 // Rows of activations, k long. `f32` is always there; the quantised form is there in the int8
 // profile and is then what quantised weights are multiplied with.
@@ -85,10 +88,6 @@ struct Kernels {
 
   // One row: x[k] f32 → out[k / 32]. k is a multiple of 32.
   void (*quantise_row)(const float* x, int64_t k, QuantisedBlock* out);
-  // The same twice over: `coarse` is quantise_row's form of x, `rest` that of what it leaves,
-  // x - scale * q. The products of the two rows add up to one with 15-bit activations.
-  void (*quantise_row_fine)(const float* x, int64_t k, QuantisedBlock* coarse,
-                            QuantisedBlock* rest);
 
   // y[r, o] = sum over k of w[o, k] * x[r, k], for rows [rows.begin, rows.end) and the outputs of
   // tiles [tiles.begin, tiles.end) of 16. y is indexed by absolute row and output; y_stride in

@@ -203,7 +203,8 @@ TEST_P(QuantisedMatmulTest, Int8FormErrsByTheActivationsRoundingOnly) {
   std::vector<float> rounded(static_cast<size_t>(k));
   for (int64_t i = 0; i < k; ++i) {
     const QuantisedBlock& b = x.q8[static_cast<size_t>(i / 32)];
-    rounded[static_cast<size_t>(i)] = b.scale * b.q[i % 32];
+    rounded[static_cast<size_t>(i)] =
+        b.scale * static_cast<float>(128 * b.high[i % 32] + b.low[i % 32]);
   }
   PackedMatrix w(type, outputs, k);
   w.pack_tiles(rows, {0, w.tile_count()});
@@ -262,7 +263,7 @@ TEST(QuantiseRowTest, EveryIsaHasTheBitsOfThePlainTwin) {
     // Exact halves: the rounding must be to even.
     if (trial % 7 == 0) {
       for (int64_t i = 0; i < k; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i % 16) + 0.5f;
-      for (int64_t b = 0; b < k / 32; ++b) x[static_cast<size_t>(32 * b + 31)] = 127.0f;
+      for (int64_t b = 0; b < k / 32; ++b) x[static_cast<size_t>(32 * b + 31)] = 16319.0f;
     }
     std::vector<QuantisedBlock> want(static_cast<size_t>(k / 32)), got(want.size());
     ref::quantise_row(x.data(), k, want.data());
@@ -271,29 +272,20 @@ TEST(QuantiseRowTest, EveryIsaHasTheBitsOfThePlainTwin) {
       EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0)
           << name_of(isa) << " trial " << trial;
     }
-    std::vector<QuantisedBlock> want_rest(want.size()), got_rest(want.size());
-    ref::quantise_row_fine(x.data(), k, want.data(), want_rest.data());
-    for (const Isa isa : machine_isas()) {
-      kernels_for(isa).quantise_row_fine(x.data(), k, got.data(), got_rest.data());
-      EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0);
-      EXPECT_EQ(std::memcmp(want_rest.data(), got_rest.data(), want.size() * sizeof want[0]), 0)
-          << name_of(isa) << " trial " << trial;
-    }
   }
 }
 
-TEST(QuantiseRowTest, FineRowsKeepFifteenBits) {
+TEST(QuantiseRowTest, KeepsFifteenBits) {
   Draws draws(8);
   std::vector<float> x(64);
   for (float& v : x) v = draws.uniform();
-  std::vector<QuantisedBlock> coarse(2), rest(2);
-  kernels_for(best_isa()).quantise_row_fine(x.data(), 64, coarse.data(), rest.data());
+  std::vector<QuantisedBlock> q(2);
+  kernels_for(best_isa()).quantise_row(x.data(), 64, q.data());
   for (size_t i = 0; i < x.size(); ++i) {
-    const QuantisedBlock& c = coarse[i / 32];
-    const QuantisedBlock& r = rest[i / 32];
-    const double sum = static_cast<double>(c.scale) * c.q[i % 32] +
-                       static_cast<double>(r.scale) * r.q[i % 32];
-    EXPECT_NEAR(sum, x[i], c.scale / 127.0) << i;
+    const QuantisedBlock& b = q[i / 32];
+    const double value = static_cast<double>(b.scale) * (128 * b.high[i % 32] + b.low[i % 32]);
+    EXPECT_NEAR(value, x[i], 0.501 * b.scale) << i;
+    EXPECT_LE(b.scale, 1.0f / 16319.0f);
   }
 }
 
@@ -304,12 +296,15 @@ TEST(QuantiseRowTest, TinyInfiniteAndNanActivationsGiveDefinedBlocks) {
     for (const Isa isa : machine_isas()) {
       std::vector<QuantisedBlock> q(2);
       kernels_for(isa).quantise_row(x.data(), 64, q.data());
-      for (const int8_t value : q[0].q) EXPECT_GE(value, -127) << name_of(isa);
-      EXPECT_EQ(q[1].q[0], 127) << name_of(isa);
+      for (const int8_t digit : q[0].high) EXPECT_GE(digit, -127) << name_of(isa);
+      for (const int8_t digit : q[0].low) EXPECT_TRUE(digit >= -64 && digit <= 63) << name_of(isa);
+      EXPECT_EQ(q[1].high[0], 127) << name_of(isa);
+      EXPECT_EQ(q[1].low[0], 63) << name_of(isa);
       std::vector<float> tiny(32, 1e-31f);
       kernels_for(isa).quantise_row(tiny.data(), 32, q.data());
       EXPECT_EQ(q[0].scale, 0.0f) << name_of(isa);
-      EXPECT_EQ(q[0].q[0], 0) << name_of(isa);
+      EXPECT_EQ(q[0].high[0], 0) << name_of(isa);
+      EXPECT_EQ(q[0].low[0], 0) << name_of(isa);
     }
   }
 }

@@ -12,7 +12,7 @@ enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
 
 // How a model is computed; part of every KV block's name. Two profiles never share KV.
 //   cpu-f32-1:  float activations; the oracle against references
-//   cpu-int8-1: row-local int8 activations for quantised weights; the default
+//   cpu-int8-1: row-local activations of two int8 digits for quantised weights; the default
 enum class Profile : uint8_t { kCpuF32, kCpuInt8 };
 
 enum class KvType : uint8_t { kF32, kF16 };

@@ -10,29 +10,24 @@
 
 namespace lineshaft::model {
 
-// Rows of one width as matmul reads them: f32 and, in the int8 profile, quantised: two int8 rows
-// each, 2 r and 2 r + 1, whose products are added (15 bits). One int8 row each would be faster in
-// long prompts, but misses the bounds on log-probabilities (SmolLM2: 0.09 rms a token, 0.001 so).
+// Rows of one width as matmul reads them: f32 and, in the int8 profile, quantised.
 struct RowBuffer {
   RowBuffer() = default;
   RowBuffer(int64_t rows, int64_t row_width)
-      : width(row_width), f32(rows * row_width), q8(2 * rows * row_width / kGroup) {}
+      : width(row_width), f32(rows * row_width), q8(rows * row_width / kGroup) {}
 
   static constexpr int64_t kGroup = 32;  // elements of a QuantisedBlock
   float* row(int64_t r) { return f32.get() + r * width; }
-  // The first of row r's two quantised rows; the second lies behind it.
-  kernels::QuantisedBlock* row_q8(int64_t r) { return q8.get() + 2 * r * (width / kGroup); }
 
   // Elements [begin, begin + count) of row r, whole groups.
   void quantise(const kernels::Kernels& kernels, int64_t r, int64_t begin, int64_t count) {
-    kernels::QuantisedBlock* coarse = row_q8(r) + begin / kGroup;
-    kernels.quantise_row_fine(row(r) + begin, count, coarse, coarse + width / kGroup);
+    kernels.quantise_row(row(r) + begin, count, q8.get() + (r * width + begin) / kGroup);
   }
 
   static int64_t bytes(int64_t rows, int64_t row_width) {
     return static_cast<int64_t>(
         Buffer<float>::bytes_of(rows * row_width) +
-        Buffer<kernels::QuantisedBlock>::bytes_of(2 * rows * row_width / kGroup));
+        Buffer<kernels::QuantisedBlock>::bytes_of(rows * row_width / kGroup));
   }
 
   int64_t width = 0;
@@ -40,16 +35,14 @@ struct RowBuffer {
   Buffer<kernels::QuantisedBlock> q8;
 };
 
-// Rows that a matrix product writes. Each has room for the two products of its two quantised
-// rows; the sum ends in the first.
+// Rows that a matrix product writes.
 struct ProductBuffer {
   ProductBuffer() = default;
-  ProductBuffer(int64_t rows, int64_t row_width) : width(row_width), f32(2 * rows * row_width) {}
+  ProductBuffer(int64_t rows, int64_t row_width) : width(row_width), f32(rows * row_width) {}
 
-  float* row(int64_t r) { return f32.get() + r * stride(); }
-  int64_t stride() const { return 2 * width; }
+  float* row(int64_t r) { return f32.get() + r * width; }
   static int64_t bytes(int64_t rows, int64_t row_width) {
-    return static_cast<int64_t>(Buffer<float>::bytes_of(2 * rows * row_width));
+    return static_cast<int64_t>(Buffer<float>::bytes_of(rows * row_width));
   }
 
   int64_t width = 0;

@@ -1,7 +1,6 @@
 #include "model/forward.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -20,9 +19,6 @@ constexpr int32_t kAttentionRows = 16;
 // quantise what it has computed (blocks of 32) without waiting for the others.
 constexpr int64_t kTile = 16;
 constexpr int64_t kGroup = RowBuffer::kGroup;
-
-// Rows of logits that one pass over the head computes: its pairs of products need a buffer.
-constexpr int64_t kHeadRows = 16;
 
 // In a step of at most this many rows each rank norms and quantises all rows for itself.
 int64_t private_rows_max(int thread_count) { return thread_count > 1 ? 2 * thread_count : 0; }
@@ -79,7 +75,6 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
   activated_ = RowBuffer(rows, s.ffn);
   logits_stride_ = round_up(s.vocab, kTile);
   head_input_ = RowBuffer(options_.logit_rows_max, s.hidden);
-  head_products_ = Buffer<float>(2 * kHeadRows * logits_stride_);
   logits_ = Buffer<float>(options_.logit_rows_max * logits_stride_);
   row_sequence_.reserve(static_cast<size_t>(rows));
   // Each sequence gives one chunk for kAttentionRows rows of a kv head, or one a rank.
@@ -106,7 +101,7 @@ int64_t activation_bytes(const ModelSpec& s, const ForwardOptions& options, int 
   bytes += 2 * ProductBuffer::bytes(rows, s.ffn) + RowBuffer::bytes(rows, s.ffn);
   bytes += RowBuffer::bytes(options.logit_rows_max, s.hidden);
   const int64_t logits = round_up(s.vocab, kTile);
-  return bytes + floats(2 * kHeadRows * logits) + floats(options.logit_rows_max * logits);
+  return bytes + floats(options.logit_rows_max * logits);
 }
 
 void Forward::make_layers() {
@@ -303,18 +298,12 @@ void Forward::norm_rows(const Rank& rank, const std::vector<float>& weight, bool
 void Forward::multiply(const PackedMatrix& matrix, const RowBuffer& x, Range tiles,
                        ProductBuffer& y) {
   if (tiles.size() <= 0) return;
-  if (!quantises(matrix)) {
-    kernels_.matmul(matrix, {x.f32.get(), x.width, nullptr, x.width}, {0, rows_}, tiles,
-                    y.f32.get(), y.stride());
-    return;
-  }
-  kernels_.matmul(matrix, {nullptr, 0, x.q8.get(), x.width}, {0, 2 * rows_}, tiles, y.f32.get(),
-                  y.width);
-  const int64_t first = tiles.begin * kTile;
-  const int64_t count = tiles.size() * kTile;
-  for (int64_t r = 0; r < rows_; ++r) {
-    kernels_.add(y.row(r) + first, y.row(r) + y.width + first, count);
-  }
+  kernels_.matmul(matrix, activations(matrix, x), {0, rows_}, tiles, y.f32.get(), y.width);
+}
+
+kernels::ActivationRows Forward::activations(const PackedMatrix& matrix,
+                                             const RowBuffer& x) const {
+  return {x.f32.get(), x.width, quantises(matrix) ? x.q8.get() : nullptr, x.width};
 }
 
 // The three projections as one list of tiles, so that one cut balances all.
@@ -388,7 +377,7 @@ void Forward::attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_
     const ForwardSequence& sequence = batch.sequences[static_cast<size_t>(chunk.sequence)];
     kernels::AttentionSequence rows;
     rows.q = q_.row(sequence.first_row);
-    rows.q_stride = q_.stride();
+    rows.q_stride = q_.width;
     rows.out = attended_.row(sequence.first_row);
     rows.out_stride = attended_.width;
     rows.first = sequence.first_position;
@@ -468,30 +457,11 @@ void Forward::project_logits(ThreadTeam& team, const ForwardBatch& batch, const 
     if (quantise) head_input_.quantise(kernels_, i, 0, hidden);
   }
   team.barrier();
-  const Range tiles = rank.share_of_tiles(weights_->output());
-  if (tiles.size() > 0) multiply_head(wanted, tiles);
-}
-
-void Forward::multiply_head(int64_t wanted, Range tiles) {
   const PackedMatrix& head = weights_->output();
-  if (!quantises(head)) {
-    kernels_.matmul(head, {head_input_.f32.get(), head_input_.width, nullptr, head_input_.width},
-                    {0, wanted}, tiles, logits_.get(), logits_stride_);
-    return;
-  }
-  const int64_t first = tiles.begin * kTile;
-  const int64_t count = std::min(tiles.end * kTile, static_cast<int64_t>(spec().vocab)) - first;
-  for (int64_t begin = 0; begin < wanted; begin += kHeadRows) {
-    const int64_t rows = std::min(kHeadRows, wanted - begin);
-    const kernels::ActivationRows x{nullptr, 0, head_input_.row_q8(begin), head_input_.width};
-    kernels_.matmul(head, x, {0, 2 * rows}, tiles, head_products_.get(), logits_stride_);
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* coarse = head_products_.get() + 2 * i * logits_stride_ + first;
-      float* out = logits(begin + i) + first;
-      std::memcpy(out, coarse, static_cast<size_t>(count) * sizeof(float));
-      kernels_.add(out, coarse + logits_stride_, count);
-    }
-  }
+  const Range tiles = rank.share_of_tiles(head);
+  if (tiles.size() <= 0) return;
+  kernels_.matmul(head, activations(head, head_input_), {0, wanted}, tiles, logits_.get(),
+                  logits_stride_);
 }
 
 }  // namespace lineshaft::model

@@ -116,9 +116,10 @@ class Forward {
   void feed_forward(const Rank& rank, const Layer& layer);
   void multiply(const kernels::PackedMatrix& matrix, const RowBuffer& x, Range tiles,
                 ProductBuffer& y);
+  kernels::ActivationRows activations(const kernels::PackedMatrix& matrix,
+                                      const RowBuffer& x) const;
   void run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank& rank, int32_t index);
   void project_logits(ThreadTeam& team, const ForwardBatch& batch, const Rank& rank);
-  void multiply_head(int64_t wanted, Range tiles);
 
   std::shared_ptr<const Weights> weights_;
   ForwardOptions options_;
@@ -141,7 +142,6 @@ class Forward {
   ProductBuffer gate_, up_;                   // [step_tokens_max, ffn]
   RowBuffer activated_;                       // [step_tokens_max, ffn]
   RowBuffer head_input_;                      // [logit_rows_max, hidden]
-  Buffer<float> head_products_;               // [2 * kHeadRows, logits_stride_]
   int64_t logits_stride_ = 0;
   Buffer<float> logits_;                      // [logit_rows_max, logits_stride_]
 };

@@ -15,13 +15,13 @@ namespace {
 #define LS_UNROLL _Pragma("GCC unroll 16")
 
 // A group of kTiles tiles x kRows rows is computed at once: rows share the unpacking of weights,
-// tiles share the loads of activations; each pair holds an integer and a float register.
+// tiles share the loads of activations; each pair holds two integer and a float register.
 #if defined(LS_TARGET_AVX512)
 constexpr int kInt8Tiles = 2;
 constexpr int kInt8Rows = 4;
 #else
 constexpr int kInt8Tiles = 1;
-constexpr int kInt8Rows = 4;
+constexpr int kInt8Rows = 2;
 #endif
 
 // What a group reads of the weights; the positions move on from block to block.
@@ -46,7 +46,8 @@ LS_INLINE void dot_steps(const WeightCursor& w, const QuantisedBlock* x, int64_t
     LS_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const int step = kBits == 6 ? kStep % 2 : kStep;
-      dot_add<kBits>(dot[t][r], w0[t], w1[t], x[r * stride].q + 8 * kStep, step);
+      dot_add<kBits>(dot[t][r], w0[t], w1[t], x[r * stride].high + 8 * kStep,
+                     x[r * stride].low + 8 * kStep, step);
     }
   }
   if constexpr (kStep + 1 < kEnd) {

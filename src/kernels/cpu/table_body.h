@@ -13,7 +13,6 @@ const Kernels& table() {
   static constexpr Kernels kTable = {
       .isa = LS_TARGET_ISA,
       .quantise_row = quantise_row,
-      .quantise_row_fine = quantise_row_fine,
       .matmul = matmul,
       .rms_norm = rms_norm,
       .add = add_rows,

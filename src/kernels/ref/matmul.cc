@@ -11,9 +11,12 @@ namespace lineshaft::kernels::ref {
 namespace {
 
 // The sum over [begin, end) of (quant - bias) * q.
-int32_t integer_dot(WeightType type, const uint8_t* quants, const int8_t* q, int begin, int end) {
+int32_t integer_dot(WeightType type, const uint8_t* quants, const QuantisedBlock& x, int begin,
+                    int end) {
   int32_t sum = 0;
-  for (int i = begin; i < end; ++i) sum += (quants[i] - block_bias(type)) * q[i];
+  for (int i = begin; i < end; ++i) {
+    sum += (quants[i] - block_bias(type)) * (128 * x.high[i] + x.low[i]);
+  }
   return sum;
 }
 
@@ -24,11 +27,11 @@ float add_part(WeightType type, const std::byte* block, int part, const Quantise
   block_quants(type, block, part, quants);
   float scale = f16_to_f32(load_u16(block + block_d_offset(type)));
   float min = block_has_min(type) ? f16_to_f32(load_u16(block + block_min_offset(type))) : 0.0f;
-  int32_t dot = integer_dot(type, quants, x.q, 0, 32);
+  int32_t dot = integer_dot(type, quants, x, 0, 32);
   if (type == WeightType::kQ6_K) {
     const SubScales sub = block_sub_scales(type, block, part);
-    dot = sub.first * integer_dot(type, quants, x.q, 0, 16) +
-          sub.second * integer_dot(type, quants, x.q, 16, 32);
+    dot = sub.first * integer_dot(type, quants, x, 0, 16) +
+          sub.second * integer_dot(type, quants, x, 16, 32);
   } else if (block_is_k(type)) {
     const SubScales sub = block_sub_scales(type, block, part);
     scale = scale * static_cast<float>(sub.first);
@@ -47,26 +50,18 @@ void quantise_row(const float* x, int64_t k, QuantisedBlock* out) {
     const bool empty = amax < 1e-30f;
     int32_t sums[2] = {0, 0};
     for (int i = 0; i < 32; ++i) {
-      const float scaled = empty ? 0.0f : x[b * 32 + i] * (127.0f / amax);
-      const auto q = static_cast<int8_t>(std::nearbyint(scaled));
-      out[b].q[i] = q;
+      const float scaled = empty ? 0.0f : x[b * 32 + i] * (16319.0f / amax);
+      const auto q = static_cast<int32_t>(std::nearbyint(scaled));
+      const int32_t high = static_cast<int32_t>(std::floor((q + 64) / 128.0));
+      out[b].high[i] = static_cast<int8_t>(high);
+      out[b].low[i] = static_cast<int8_t>(q - 128 * high);
       sums[i / 16] += q;
     }
-    out[b].scale = empty ? 0.0f : amax / 127.0f;
+    out[b].scale = empty ? 0.0f : amax / 16319.0f;
     out[b].sum = out[b].scale * static_cast<float>(sums[0] + sums[1]);
     out[b].neg_sum = -(sums[0] + sums[1]);
     out[b].neg_sum_low = -sums[0];
   }
-}
-
-void quantise_row_fine(const float* x, int64_t k, QuantisedBlock* coarse, QuantisedBlock* rest) {
-  quantise_row(x, k, coarse);
-  std::vector<float> left(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) {
-    const QuantisedBlock& block = coarse[i / 32];
-    left[static_cast<size_t>(i)] = x[i] - block.scale * static_cast<float>(block.q[i % 32]);
-  }
-  quantise_row(left.data(), k, rest);
 }
 
 void matmul_int8(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,

@@ -12,8 +12,6 @@ namespace lineshaft::kernels::ref {
 
 // As Kernels::quantise_row.
 void quantise_row(const float* x, int64_t k, QuantisedBlock* out);
-// As Kernels::quantise_row_fine.
-void quantise_row_fine(const float* x, int64_t k, QuantisedBlock* coarse, QuantisedBlock* rest);
 
 // y[o] = the int8 form's product of one row of activations (k / 32 blocks) with each of `outputs`
 // rows of `weights`, a quantised format as in the file.

@@ -25,7 +25,8 @@ struct Bytes {
 };
 template <int kBits>
 struct Dot {
-  __m512i v;
+  __m512i high;
+  __m512i low;
 };
 }  // namespace
 
@@ -70,31 +71,33 @@ LS_INLINE Ints ints_byte(Bytes four, int i) {
 
 template <int kBits>
 LS_INLINE Dot<kBits> dot_begin(Ints start) {
-  return {start.v};
+  return {_mm512_setzero_si512(), start.v};
+}
+LS_INLINE __m512i four_k(const int8_t* x) {
+  int32_t four;
+  memcpy(&four, x, 4);
+  return _mm512_set1_epi32(four);
 }
 template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int /*step*/) {
-  int32_t x0, x1;
-  memcpy(&x0, x, 4);
-  memcpy(&x1, x + 4, 4);
-  dot.v = _mm512_dpbusd_epi32(dot.v, w0.v, _mm512_set1_epi32(x0));
-  dot.v = _mm512_dpbusd_epi32(dot.v, w1.v, _mm512_set1_epi32(x1));
+LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* high, const int8_t* low,
+                       int /*step*/) {
+  dot.high = _mm512_dpbusd_epi32(dot.high, w0.v, four_k(high));
+  dot.low = _mm512_dpbusd_epi32(dot.low, w0.v, four_k(low));
+  dot.high = _mm512_dpbusd_epi32(dot.high, w1.v, four_k(high + 4));
+  dot.low = _mm512_dpbusd_epi32(dot.low, w1.v, four_k(low + 4));
 }
 template <int kBits>
 LS_INLINE Ints dot_end(Dot<kBits> dot) {
-  return {dot.v};
+  return {_mm512_add_epi32(_mm512_slli_epi32(dot.high, 7), dot.low)};
 }
 
-LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
-  const __m128i low = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v));
-  const __m128i high = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(b.v));
-  const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), both);
-  const __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), both);
-  const __m256i eights = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4E));
-  const __m256i sums = _mm256_add_epi32(eights, _mm256_shuffle_epi32(eights, 0xB1));
-  *sum_low = _mm256_cvtsi256_si32(sums);
-  *sum_high = _mm256_extract_epi32(sums, 4);
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
+  const __m512i q = _mm512_cvtps_epi32(a.v);
+  const __m512i digit = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7);
+  const __m512i rest = _mm512_sub_epi32(q, _mm512_slli_epi32(digit, 7));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm512_cvtepi32_epi8(digit));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm512_cvtepi32_epi8(rest));
+  return _mm512_reduce_add_epi32(q);
 }
 
 #elif defined(LS_TARGET_AVX2)
@@ -114,9 +117,11 @@ struct Bytes {
 // vpmaddubsw adds products in pairs of 16 bits; they are widened before they could overflow:
 // 4 bits: 8 pairs of 2 x 15 x 127; 5 bits: 4 x (2 x 31 x 127); 6 bits: 2 x (2 x 63 x 127), all
 // below 2^15. 8 bits: |w| <= 128 unsigned, the sign moved to x: 2 x 128 x 127 < 2^15, each widened.
+// Widening weighs the digits.
 template <int kBits>
 struct Dot {
-  __m256i narrow;
+  __m256i high;
+  __m256i low;
   __m256i wide;
 };
 }  // namespace
@@ -164,9 +169,17 @@ LS_INLINE Ints ints_byte(Bytes four, int i) {
 
 template <int kBits>
 LS_INLINE Dot<kBits> dot_begin(Ints start) {
-  return {_mm256_setzero_si256(), start.v};
+  return {_mm256_setzero_si256(), _mm256_setzero_si256(), start.v};
 }
-LS_INLINE __m256i widen(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+LS_INLINE __m256i widen(__m256i high, __m256i low) {
+  return _mm256_add_epi32(_mm256_madd_epi16(high, _mm256_set1_epi16(128)),
+                          _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+}
+LS_INLINE __m256i four_k(const int8_t* x) {
+  int32_t four;
+  memcpy(&four, x, 4);
+  return _mm256_set1_epi32(four);
+}
 LS_INLINE __m256i pairs_of_signed(Bytes w, __m256i x) {
   const __m256i with_sign = _mm256_xor_si256(w.v, _mm256_set1_epi8(static_cast<char>(0x80)));
   return _mm256_maddubs_epi16(_mm256_abs_epi8(with_sign), _mm256_sign_epi8(x, with_sign));
@@ -174,28 +187,31 @@ LS_INLINE __m256i pairs_of_signed(Bytes w, __m256i x) {
 // Left alone, GCC 12 computes all products of a block before it adds any, and spills them (4 bits,
 // 64 rows: 190 against 250 GOP/s).
 LS_INLINE void keep_order(__m256i& sum) { asm("" : "+x"(sum)); }
+LS_INLINE void add_signed(__m256i& wide, Bytes w, const int8_t* high, const int8_t* low) {
+  wide = _mm256_add_epi32(
+      wide, widen(pairs_of_signed(w, four_k(high)), pairs_of_signed(w, four_k(low))));
+  keep_order(wide);
+}
+LS_INLINE void add_pairs(__m256i& narrow, Bytes w0, Bytes w1, const int8_t* x, bool first) {
+  const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w0.v, four_k(x)),
+                                         _mm256_maddubs_epi16(w1.v, four_k(x + 4)));
+  narrow = first ? pairs : _mm256_add_epi16(narrow, pairs);
+  keep_order(narrow);
+}
 // step: 0 … 3 within the 32 k, in order; 6 bits: within the 16 k, 0 and 1.
 template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* x, int step) {
-  int32_t x0, x1;
-  memcpy(&x0, x, 4);
-  memcpy(&x1, x + 4, 4);
-  const __m256i v0 = _mm256_set1_epi32(x0);
-  const __m256i v1 = _mm256_set1_epi32(x1);
+LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* high, const int8_t* low,
+                       int step) {
   if constexpr (kBits == 8) {
-    const __m256i sum =
-        _mm256_add_epi32(widen(pairs_of_signed(w0, v0)), widen(pairs_of_signed(w1, v1)));
-    dot.wide = _mm256_add_epi32(dot.wide, sum);
-    keep_order(dot.wide);
+    add_signed(dot.wide, w0, high, low);
+    add_signed(dot.wide, w1, high + 4, low + 4);
     return;
   }
   constexpr int kStepsNarrow = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;
-  const __m256i pairs =
-      _mm256_add_epi16(_mm256_maddubs_epi16(w0.v, v0), _mm256_maddubs_epi16(w1.v, v1));
-  dot.narrow = step % kStepsNarrow == 0 ? pairs : _mm256_add_epi16(dot.narrow, pairs);
-  keep_order(dot.narrow);
+  add_pairs(dot.high, w0, w1, high, step % kStepsNarrow == 0);
+  add_pairs(dot.low, w0, w1, low, step % kStepsNarrow == 0);
   if (step % kStepsNarrow == kStepsNarrow - 1) {
-    dot.wide = _mm256_add_epi32(dot.wide, widen(dot.narrow));
+    dot.wide = _mm256_add_epi32(dot.wide, widen(dot.high, dot.low));
     keep_order(dot.wide);
   }
 }
@@ -204,25 +220,31 @@ LS_INLINE Ints dot_end(Dot<kBits> dot) {
   return {dot.wide};
 }
 
-LS_INLINE int32_t sum_of(__m128i q) {
-  const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi8(1), q);
-  const __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
-  const __m128i eights = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
-  return _mm_cvtsi128_si32(_mm_add_epi32(eights, _mm_shuffle_epi32(eights, 0xB1)));
+struct Digits {
+  __m256i high, low;
+};
+LS_INLINE Digits digits_of(__m256i q) {
+  const __m256i high = _mm256_srai_epi32(_mm256_add_epi32(q, _mm256_set1_epi32(64)), 7);
+  return {high, _mm256_sub_epi32(q, _mm256_slli_epi32(high, 7))};
 }
-LS_INLINE __m128i to_q8(f32x16 a) {
-  const __m256i low = _mm256_cvtps_epi32(a.lo);
-  const __m256i high = _mm256_cvtps_epi32(a.hi);
-  const __m256i mixed = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
-  return _mm_packs_epi16(_mm256_castsi256_si128(mixed), _mm256_extracti128_si256(mixed, 1));
+LS_INLINE void store_bytes(__m256i a, __m256i b, int8_t* to) {
+  const __m256i mixed = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xD8);
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(mixed), _mm256_extracti128_si256(mixed, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
-LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
-  const __m128i low = to_q8(a);
-  const __m128i high = to_q8(b);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), low);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), high);
-  *sum_low = sum_of(low);
-  *sum_high = sum_of(high);
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
+  const __m256i q0 = _mm256_cvtps_epi32(a.lo);
+  const __m256i q1 = _mm256_cvtps_epi32(a.hi);
+  const Digits d0 = digits_of(q0);
+  const Digits d1 = digits_of(q1);
+  store_bytes(d0.high, d1.high, high);
+  store_bytes(d0.low, d1.low, low);
+  const __m256i eights = _mm256_add_epi32(q0, q1);
+  const __m128i fours =
+      _mm_add_epi32(_mm256_castsi256_si128(eights), _mm256_extracti128_si256(eights, 1));
+  const __m128i twos = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(twos, _mm_shuffle_epi32(twos, 0xB1)));
 }
 
 #elif defined(LS_TARGET_SCALAR)
@@ -298,10 +320,12 @@ LS_INLINE Dot<kBits> dot_begin(Ints start) {
   LS_EACH(Dot<kBits>, start.v[i]);
 }
 template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, const Bytes& w0, const Bytes& w1, const int8_t* x, int) {
+LS_INLINE void dot_add(Dot<kBits>& dot, const Bytes& w0, const Bytes& w1, const int8_t* high,
+                       const int8_t* low, int) {
   for (int i = 0; i < kLanes; ++i) {
     for (int j = 0; j < 4; ++j) {
-      dot.v[i] += w0.v[4 * i + j] * x[j] + w1.v[4 * i + j] * x[4 + j];
+      dot.v[i] += w0.v[4 * i + j] * (128 * high[j] + low[j]) +
+                  w1.v[4 * i + j] * (128 * high[4 + j] + low[4 + j]);
     }
   }
 }
@@ -312,26 +336,26 @@ LS_INLINE Ints dot_end(Dot<kBits> dot) {
 
 #undef LS_EACH
 
-LS_INLINE int32_t store_16(f32x16 a, int8_t* q) {
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
   int32_t sum = 0;
   for (int i = 0; i < 16; ++i) {
     // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
-    q[i] = static_cast<int8_t>((a.v[i] + 12582912.0f) - 12582912.0f);
-    sum += q[i];
+    const auto q = static_cast<int32_t>((a.v[i] + 12582912.0f) - 12582912.0f);
+    high[i] = static_cast<int8_t>((q + 64) >> 7);
+    low[i] = static_cast<int8_t>(q - 128 * high[i]);
+    sum += q;
   }
   return sum;
-}
-LS_INLINE void store_q8(f32x16 a, f32x16 b, int8_t* q, int32_t* sum_low, int32_t* sum_high) {
-  *sum_low = store_16(a, q);
-  *sum_high = store_16(b, q + 16);
 }
 
 #endif
 
 // What each operation means, for all bodies:
-//   dot_begin(start), dot_add(dot, w0, w1, x, step), dot_end(dot): start plus, for each step of
-//     8 k, the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8); quants unsigned, |x| <= 127
-//   store_q8(a, b, q, ...)   32 values in [-127, 127], rounded to nearest even; the halves' sums
+//   dot_begin(start), dot_add(dot, w0, w1, high, low, step), dot_end(dot): start plus, for each
+//     step of 8 k, the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8), x = 128 * high + low;
+//     quants unsigned, digits as in QuantisedBlock
+//   store_digits(a, ...)   16 values in [-16319, 16319], rounded to nearest even, as digits; their
+//     sum
 //   ints_byte(four, i)   byte i of each output's four
 
 }  // namespace lineshaft::kernels::LS_TARGET
