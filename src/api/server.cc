@@ -456,6 +456,12 @@ Server::Server(ServerConfig config, RequestSink& sink,
 
 Server::~Server() { stop(); }
 
+Status Server::check(const ServerConfig& config) {
+  LS_RETURN_IF_ERROR(config.validate());
+  if (!config.keys_file.empty()) LS_RETURN_IF_ERROR(KeyRing::load(config.keys_file).status());
+  return net::HttpServer::check(config.http);
+}
+
 StatusOr<std::string> Server::start() {
   LS_RETURN_IF_ERROR(impl_->config.validate());
   if (!impl_->config.keys_file.empty()) {

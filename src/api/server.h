@@ -43,6 +43,9 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  // Whether start() with these settings would go well now: key file, TLS files, a free address.
+  static Status check(const ServerConfig& config);
+
   // Reads the key file, binds and serves. Returns "host:port" with the real port.
   StatusOr<std::string> start();
 

@@ -120,6 +120,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
       : config(std::move(c)), handler(std::move(h)), acceptor(io), ticker(io), retry(io) {}
 
   Status bind();
+  Status listen();
   Status load_tls();
   void accept();
   void on_accept(error_code error, tcp::socket socket);
@@ -178,7 +179,16 @@ Status HttpServer::Impl::bind() {
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return unavailable("{} can't be bound: {}", join_address(config.host, config.port),
+                       error.message());
+  }
+  return ok_status();
+}
+
+Status HttpServer::Impl::listen() {
+  error_code error;
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
     return unavailable("{} can't be bound: {}", join_address(config.host, config.port),
                        error.message());
@@ -268,10 +278,18 @@ HttpServer::HttpServer(HttpConfig config, HttpHandler handler)
 
 HttpServer::~HttpServer() { stop(); }
 
+Status HttpServer::check(const HttpConfig& config) {
+  LS_RETURN_IF_ERROR(config.validate());
+  Impl probe(config, nullptr);
+  LS_RETURN_IF_ERROR(probe.load_tls());
+  return probe.bind();
+}
+
 StatusOr<std::string> HttpServer::start() {
   LS_RETURN_IF_ERROR(impl_->config.validate());
   LS_RETURN_IF_ERROR(impl_->load_tls());
   LS_RETURN_IF_ERROR(impl_->bind());
+  LS_RETURN_IF_ERROR(impl_->listen());
   error_code error;
   const auto local = impl_->acceptor.local_endpoint(error);
   if (error) return unavailable("the socket has no address: {}", error.message());

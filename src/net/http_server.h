@@ -74,6 +74,10 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Whether start() with these settings would go well now: bounds, TLS files, a free address. Takes
+  // no connection. Errors as start()'s.
+  static Status check(const HttpConfig& config);
+
   // Binds, listens and starts the reactor thread. Returns the address that clients use:
   // "127.0.0.1:8080". kUnavailable: the address can't be bound (in use, not ours).
   StatusOr<std::string> start();

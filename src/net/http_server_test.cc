@@ -348,9 +348,12 @@ TEST(HttpServer, says_why_it_cannot_start) {
   config.port = static_cast<uint16_t>(std::atoi(rig.address.c_str() + rig.address.rfind(':') + 1));
   HttpServer second(config, [](HttpRequest&&, std::shared_ptr<Responder>) {});
   EXPECT_EQ(second.start().status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(HttpServer::check(config).code(), StatusCode::kUnavailable);
   config.tls_cert_file = "nowhere.pem";
   HttpServer half(config, [](HttpRequest&&, std::shared_ptr<Responder>) {});
   EXPECT_EQ(half.start().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(HttpServer::check(config).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(HttpServer::check(quick_config()).ok());
 }
 
 TEST(Address, knows_loopback_and_takes_hosts_apart) {
