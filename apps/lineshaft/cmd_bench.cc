@@ -18,6 +18,7 @@
 #include "lineshaft/interrupt.h"
 #include "lineshaft/json_lines.h"
 #include "lineshaft/local_engine.h"
+#include "lineshaft/print.h"
 #include "lineshaft/wiring.h"
 
 namespace lineshaft::app {
@@ -167,8 +168,8 @@ void print_row(int batch, const Json& pp, const Json& tg, const Config& config) 
     return fmt::format("{:.1f} ({:.1f} to {:.1f})", rate["median"].get<double>(),
                        rate["min"].get<double>(), rate["max"].get<double>());
   };
-  fmt::print("| {:>5} | pp{:<5} | {:>30} | tg{:<5} | {:>30} |\n", batch,
-             config.bench.prompt_tokens, cell(pp), config.bench.gen_tokens, cell(tg));
+  print(stdout, "| {:>5} | pp{:<5} | {:>30} | tg{:<5} | {:>30} |\n", batch,
+        config.bench.prompt_tokens, cell(pp), config.bench.gen_tokens, cell(tg));
   std::fflush(stdout);
 }
 
@@ -176,8 +177,8 @@ int bench_all(const Config& config, const LoadedModel& model, LocalEngine& engin
               double ready_seconds) {
   Bench bench(engine, config, model.open.spec.vocab);
   if (!config.common.json) {
-    fmt::print("{}\n\n| batch | prompt  | {:>30} | decode  | {:>30} |\n|---|---|---|---|---|\n",
-               write_json(facts(config, model.open)), "tokens/s", "tokens/s");
+    print(stdout, "{}\n\n| batch | prompt  | {:>30} | decode  | {:>30} |\n|---|---|---|---|---|\n",
+          write_json(facts(config, model.open)), "tokens/s", "tokens/s");
   }
   for (const int batch : config.bench.batch) {
     Rates prefill, decode;

@@ -1,13 +1,12 @@
 // lineshaft doctor: each check as a line with its fix. Exit code 0: all good, 1: warnings, 2: at
 // least one failure.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "base/json.h"
 #include "lineshaft/commands.h"
 #include "lineshaft/doctor.h"
+#include "lineshaft/print.h"
 #include "lineshaft/terminal.h"
 
 namespace lineshaft::app {
@@ -23,12 +22,12 @@ void print_check(const Check& check, bool json, bool colour) {
                        {"state", kWords[state]},
                        {"detail", check.detail},
                        {"fix", check.fix}};
-    fmt::print("{}\n", write_json(line));
+    print(stdout, "{}\n", write_json(line));
     return;
   }
-  fmt::print("{}{:<4}{} {}: {}\n", colour ? kColours[state] : "", kWords[state],
-             colour ? "\033[0m" : "", check.name, check.detail);
-  if (!check.fix.empty()) fmt::print("     fix: {}\n", check.fix);
+  print(stdout, "{}{:<4}{} {}: {}\n", colour ? kColours[state] : "", kWords[state],
+        colour ? "\033[0m" : "", check.name, check.detail);
+  if (!check.fix.empty()) print(stdout, "     fix: {}\n", check.fix);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lineshaft/interrupt.h"
 #include "lineshaft/json_lines.h"
 #include "lineshaft/local_engine.h"
+#include "lineshaft/print.h"
 #include "lineshaft/wiring.h"
 
 namespace lineshaft::app {
@@ -79,7 +80,7 @@ int generate(const Config& config, LocalEngine& engine, const OpenModel& model, 
     if (config.common.json) {
       print_json(answer_json(answer));
     } else {
-      fmt::print("{}\n", stream ? "" : answer.text);
+      print(stdout, "{}\n", stream ? "" : answer.text);
     }
   };
   Generation generation(engine, model.tokenizer, config.sampling);

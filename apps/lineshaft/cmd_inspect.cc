@@ -9,6 +9,7 @@
 #include "lineshaft/machine.h"
 #include "lineshaft/memory_plan.h"
 #include "lineshaft/paths.h"
+#include "lineshaft/print.h"
 #include "lineshaft/terminal.h"
 #include "model/spec_loader.h"
 #include "model/weights.h"
@@ -80,34 +81,34 @@ Json all_json(const std::string& path, const GgufFile& file, const Json& plan) {
 }
 
 void print_text(const std::string& path, const GgufFile& file) {
-  fmt::print("{}: GGUF v{}, {}\n\nmetadata\n", path, file.version(),
-             format_bytes(static_cast<double>(file.size())));
+  print(stdout, "{}: GGUF v{}, {}\n\nmetadata\n", path, file.version(),
+        format_bytes(static_cast<double>(file.size())));
   for (const GgufEntry& entry : file.entries()) {
     std::string value = write_json(entry_value(file, entry));
     if (entry.type == GgufType::kArray) {
       value = fmt::format("{} x {}", entry.count, model::type_name(entry));
     } else if (value.size() > kTextMax) {
-      value = model::printable(value.substr(0, kTextMax)) + "…";
+      value = model::printable(value);
     }
-    fmt::print("  {} = {}\n", model::printable(entry.key), value);
+    print(stdout, "  {} = {}\n", model::printable(entry.key), value);
   }
-  fmt::print("\n{} tensors\n", file.tensors().size());
+  print(stdout, "\n{} tensors\n", file.tensors().size());
   for (const auto& tensor : file.tensors()) {
     std::string shape;
     for (int i = 0; i < tensor.dim_count; ++i) {
       shape += fmt::format("{}{}", i == 0 ? "" : " x ", tensor.dims[i]);
     }
-    fmt::print("  {:<40} {:<5} {:<20} {}\n", model::printable(tensor.name),
-               kernels::info(tensor.type).name, shape,
-               format_bytes(static_cast<double>(tensor.bytes)));
+    print(stdout, "  {:<40} {:<5} {:<20} {}\n", model::printable(tensor.name),
+          kernels::info(tensor.type).name, shape,
+          format_bytes(static_cast<double>(tensor.bytes)));
   }
 }
 
 void print_plan(const MemoryPlan& plan) {
   const auto line = [](const char* what, int64_t bytes, const std::string& note) {
-    fmt::print("  {:<14} {:>10}  {}\n", what, format_bytes(static_cast<double>(bytes)), note);
+    print(stdout, "  {:<14} {:>10}  {}\n", what, format_bytes(static_cast<double>(bytes)), note);
   };
-  fmt::print("\nmemory\n");
+  print(stdout, "\nmemory\n");
   line("weights", plan.weights_bytes, "packed");
   line("embedding", plan.embedding_bytes, "mapped, read as used");
   line("activations", plan.activation_bytes, "");
@@ -115,8 +116,8 @@ void print_plan(const MemoryPlan& plan) {
        fmt::format("{} blocks of {}, touched as used", plan.kv_blocks,
                    format_bytes(static_cast<double>(plan.kv_block_bytes))));
   line("total", plan.total_bytes(), "");
-  fmt::print("  context        {:>10}  of {} that the model could do\n", plan.context_tokens,
-             plan.context_model);
+  print(stdout, "  context        {:>10}  of {} that the model could do\n", plan.context_tokens,
+        plan.context_model);
 }
 
 StatusOr<MemoryPlan> plan_of(const GgufFile& file, const Config& config) {

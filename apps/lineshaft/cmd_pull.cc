@@ -171,6 +171,7 @@ void print_result(const PullResult& result, const std::string& destination, bool
 
 int run_pull(const Config& config) {
   catch_interrupts();
+  ignore_broken_pipes();
   PullOptions options;
   if (const Status status = fill_options(config.pull, &options); !status.ok()) {
     return fail(kWrongUse, status);

@@ -1,6 +1,4 @@
 // lineshaft run: a chat in the terminal, or one answer when words or piped text are given.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -16,8 +14,10 @@
 #include "lineshaft/json_lines.h"
 #include "lineshaft/line_editor.h"
 #include "lineshaft/paths.h"
+#include "lineshaft/print.h"
 #include "lineshaft/serving.h"
 #include "lineshaft/terminal.h"
+#include "lineshaft/word_wrap.h"
 
 namespace lineshaft::app {
 namespace {
@@ -49,6 +49,11 @@ StatusOr<Answer> answer(const Chat& chat, const Dialogue& dialogue, bool stream,
                         recipe::Detokenizer::ControlTokens::kHide);
   SystemClock clock;
   const Instant begin = clock.now();
+  const auto show = [](const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  WordWrap wrap(stdout_is_tty() ? static_cast<size_t>(terminal_width()) : 0);
   Answer out;
   generation.run(
       {std::move(prompt)}, 1,
@@ -56,11 +61,10 @@ StatusOr<Answer> answer(const Chat& chat, const Dialogue& dialogue, bool stream,
         if (timing->first_token_seconds == 0.0) {
           timing->first_token_seconds = (clock.now() - begin).in_seconds();
         }
-        if (!stream) return;
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
+        if (stream) show(wrap.add(text));
       },
       [&](size_t, const Answer& whole) { out = whole; });
+  show(wrap.finish());
   timing->total_seconds = (clock.now() - begin).in_seconds();
   LS_RETURN_IF_ERROR(out.error);
   return out;
@@ -69,11 +73,11 @@ StatusOr<Answer> answer(const Chat& chat, const Dialogue& dialogue, bool stream,
 void print_stats(const Answer& a, const Timing& timing, bool colour) {
   const double decode = timing.total_seconds - timing.first_token_seconds;
   const double speed = decode > 0 ? (a.usage.generated_tokens - 1) / decode : 0.0;
-  fmt::print(stderr, "{}[{} tokens, {:.1f} tokens/s, first after {:.0f} ms, prompt {} ({} cached)]"
-                     "{}\n",
-             colour ? "\033[2m" : "", a.usage.generated_tokens, std::max(speed, 0.0),
-             timing.first_token_seconds * 1e3, a.usage.prompt_tokens, a.usage.cached_tokens,
-             colour ? "\033[0m" : "");
+  print(stderr, "{}[{} tokens, {:.1f} tokens/s, first after {:.0f} ms, prompt {} ({} cached)]"
+                "{}\n",
+        colour ? "\033[2m" : "", a.usage.generated_tokens, std::max(speed, 0.0),
+        timing.first_token_seconds * 1e3, a.usage.prompt_tokens, a.usage.cached_tokens,
+        colour ? "\033[0m" : "");
 }
 
 void answer_aloud(const Chat& chat, Dialogue* dialogue) {
@@ -85,7 +89,7 @@ void answer_aloud(const Chat& chat, Dialogue* dialogue) {
     fail(kFailed, result.status());
     return;
   }
-  fmt::print("{}\n", result->finish_reason == "cancelled" ? " (stopped)" : "");
+  print(stdout, "{}\n", result->finish_reason == "cancelled" ? " (stopped)" : "");
   std::fflush(stdout);
   dialogue->add_answer(result->text);
   if (dialogue->show_stats()) print_stats(*result, timing, use_colour(stderr_is_tty()));
@@ -105,14 +109,14 @@ std::optional<std::string> read_entry(LineEditor& editor) {
 
 int converse(const Chat& chat, Dialogue* dialogue) {
   LineEditor editor((state_dir() / "history").string());
-  fmt::print(stderr, "{} is ready; /help lists commands, Ctrl-D leaves\n", chat.model.name);
+  print(stderr, "{} is ready; /help lists commands, Ctrl-D leaves\n", chat.model.name);
   while (true) {
     const std::optional<std::string> entry = read_entry(editor);
     if (!entry) break;
     editor.remember(*entry);
     const Dialogue::Outcome outcome = dialogue->enter(*entry);
     if (outcome.action == Dialogue::Action::kExit) return kOk;
-    if (!outcome.text.empty()) fmt::print(stderr, "{}\n", outcome.text);
+    if (!outcome.text.empty()) print(stderr, "{}\n", outcome.text);
     if (outcome.action == Dialogue::Action::kAnswer) answer_aloud(chat, dialogue);
   }
   std::fputc('\n', stdout);
@@ -132,7 +136,7 @@ int answer_once(const Config& config, const Chat& chat, Dialogue* dialogue,
                      {{"prompt_tokens", result->usage.prompt_tokens},
                       {"completion_tokens", result->usage.generated_tokens}}}});
   } else {
-    fmt::print("\n");
+    print(stdout, "\n");
   }
   return interrupts() > 0 ? kInterrupted : kOk;
 }
@@ -186,7 +190,7 @@ int run_run(const Config& config) {
   if (config.run.with_server) {
     const auto serving = start_server(config, *model);
     if (!serving.ok()) return fail_load(serving.status());
-    fmt::print(stderr, "server: {}\n{}\n", (*serving)->address(), (*serving)->curl_line());
+    print(stderr, "server: {}\n{}\n", (*serving)->url(), (*serving)->curl_line());
     return chat(config, *model, (*serving)->engine(), **encoder, text);
   }
   const auto engine = LocalEngine::start(*model, config);

@@ -1,6 +1,4 @@
 // lineshaft score: what a model thinks of given tokens: the log-probability of each next one.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 
@@ -11,6 +9,7 @@
 #include "lineshaft/exit_code.h"
 #include "lineshaft/interrupt.h"
 #include "lineshaft/json_lines.h"
+#include "lineshaft/print.h"
 #include "lineshaft/wiring.h"
 #include "model/forward.h"
 
@@ -106,8 +105,8 @@ void print_score(const Json& score, bool json) {
   double sum = 0.0;
   for (const Json& value : score["logprobs"]) sum += value.get<double>();
   const auto count = static_cast<double>(score["logprobs"].size());
-  fmt::print("{} tokens scored, mean log-probability {:.4f}\n", count,
-             count > 0 ? sum / count : 0.0);
+  print(stdout, "{} tokens scored, mean log-probability {:.4f}\n", count,
+        count > 0 ? sum / count : 0.0);
 }
 
 }  // namespace

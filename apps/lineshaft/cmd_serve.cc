@@ -1,6 +1,5 @@
 // lineshaft serve: OpenAI's API over HTTP until a signal comes. The first one drains, the second
 // stops at once.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include "lineshaft/interrupt.h"
 #include "lineshaft/json_lines.h"
 #include "lineshaft/machine.h"
+#include "lineshaft/print.h"
 #include "lineshaft/serving.h"
 #include "lineshaft/terminal.h"
 #include "lineshaft/version.h"
@@ -26,28 +26,28 @@ void print_start(const Config& config, const LoadedModel& model, Serving& servin
                  double seconds) {
   const MemoryPlan& plan = model.plan;
   const ServeConfig& s = config.serve;
-  fmt::print(stderr, "lineshaft {}: {} ({}, {}, {})\n", version(), model.open.name,
-             model.open.spec.name, weight_format(*model.open.file),
-             bytes_text(static_cast<int64_t>(model.open.file->size())));
-  fmt::print(stderr, "context: {} tokens a request{}\n", plan.context_tokens,
-             plan.context_lowered ? " (lowered to fit memory)" : "");
-  fmt::print(stderr, "memory: {} at most ({} of it KV, {} tokens, {}), {} free\n",
-             bytes_text(plan.total_bytes()), bytes_text(plan.kv_bytes()),
-             plan.kv_tokens(config.memory.block_tokens), config.model.kv_type,
-             bytes_text(memory_facts().available_bytes));
-  fmt::print(stderr, "compute: {}, {}, {} threads, steps of {:.0f} ms, {} sequences at once\n",
-             kernels::name_of(forward_options(config).isa), config.model.profile,
-             thread_count(config), serving.engine().step_ms(), config.scheduling.max_seqs);
-  fmt::print(stderr, "access: {}, TLS {}, CORS {}\n",
-             s.keys_file.empty() ? "no keys, this machine only" : "keys from " + s.keys_file,
-             s.tls_cert.empty() ? "off" : "on", s.cors_origins.empty() ? "off" : "on");
+  print(stderr, "lineshaft {}: {} ({}, {}, {})\n", version(), model.open.name,
+        model.open.spec.name, weight_format(*model.open.file),
+        bytes_text(static_cast<int64_t>(model.open.file->size())));
+  print(stderr, "context: {} tokens a request{}\n", plan.context_tokens,
+        plan.context_lowered ? " (lowered to fit memory)" : "");
+  print(stderr, "memory: {} at most ({} of it KV, {} tokens, {}), {} free\n",
+        bytes_text(plan.total_bytes()), bytes_text(plan.kv_bytes()),
+        plan.kv_tokens(config.memory.block_tokens), config.model.kv_type,
+        bytes_text(memory_facts().available_bytes));
+  print(stderr, "compute: {}, {}, {} threads, steps of {:.0f} ms, {} sequences at once\n",
+        kernels::name_of(forward_options(config).isa), config.model.profile,
+        thread_count(config), serving.engine().step_ms(), config.scheduling.max_seqs);
+  print(stderr, "access: {}, TLS {}, CORS {}\n",
+        s.keys_file.empty() ? "no keys, this machine only" : "keys from " + s.keys_file,
+        s.tls_cert.empty() ? "off" : "on", s.cors_origins.empty() ? "off" : "on");
   const auto chat = chat_encoder(model.open);
   if (!chat.ok()) {
     const std::string_view why = message_of(chat.status());
-    fmt::print(stderr, "chat: {}\n", why);
+    print(stderr, "chat: {}\n", why);
   }
-  fmt::print(stderr, "ready in {:.2f} s: {}\n{}\n", seconds, serving.address(),
-             serving.curl_line());
+  print(stderr, "ready in {:.2f} s: {}\n{}\n", seconds, serving.url(),
+        serving.curl_line());
 }
 
 // Under its final name only when it is whole: whoever waits for it reads it at once.
@@ -70,7 +70,7 @@ void wait_for_signal(int count) {
 int drain(Serving& serving) {
   serving.server().begin_drain();
   const int left = serving.server().live_requests();
-  fmt::print(stderr, "stopping: {} requests are being finished (again to stop at once)\n", left);
+  print(stderr, "stopping: {} requests are being finished (again to stop at once)\n", left);
   while (serving.server().live_requests() > 0 && interrupts() < 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -86,8 +86,9 @@ int run_serve(const Config& config) {
   SystemClock clock;
   const Instant begin = clock.now();
   if (!config.serve.ready_file.empty()) unlink(config.serve.ready_file.c_str());
-  if (const Status valid = server_config(config).validate(); !valid.ok()) {
-    return fail(kWrongUse, valid);   // before minutes of loading
+  // Before minutes of loading.
+  if (const Status startable = api::Server::check(server_config(config)); !startable.ok()) {
+    return fail(startable.code() == StatusCode::kUnavailable ? kNetwork : kWrongUse, startable);
   }
   const auto model = load_model(config);
   if (!model.ok()) return fail_load(model.status());

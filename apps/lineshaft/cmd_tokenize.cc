@@ -7,6 +7,7 @@
 #include "lineshaft/commands.h"
 #include "lineshaft/exit_code.h"
 #include "lineshaft/json_lines.h"
+#include "lineshaft/print.h"
 #include "lineshaft/wiring.h"
 
 namespace lineshaft::app {
@@ -48,7 +49,7 @@ int run_tokenize(const Config& config) {
     for (const TokenId id : (*tokenizer)->encode(line, Tokenizer::Mode::kPlain)) {
       ids += fmt::format("{}{}", ids.empty() ? "" : " ", id);
     }
-    fmt::print("{}\n", ids);
+    print(stdout, "{}\n", ids);
     return ok_status();
   });
   return status.ok() ? kOk : fail(kWrongUse, status);

@@ -5,6 +5,8 @@
 
 #include "base/log.h"
 #include "kernels/types.h"
+#include "lineshaft/print.h"
+#include "lineshaft/terminal.h"
 #include "worker/warmup.h"
 
 namespace lineshaft::app {
@@ -60,7 +62,10 @@ StatusOr<std::unique_ptr<LocalEngine>> LocalEngine::start(const LoadedModel& mod
   LS_ASSIGN_OR_RETURN(auto runner,
                       worker::StepRunner::create(model.weights, model.open.tokenizer->vocab(),
                                                  runner_options(model, config)));
+  const bool talk = stderr_is_tty();
+  if (talk) print(stderr, "warming up");
   const StepCost cost = worker::warm_up(*runner);
+  if (talk) print(stderr, "\r\033[K");
   node::EngineConfig engine = engine_config(model, config, cost);
   engine.tenants = std::move(options.tenants);
   LS_RETURN_IF_ERROR(node::validate(engine));

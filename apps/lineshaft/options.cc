@@ -18,6 +18,7 @@
 #include "lineshaft/config_file.h"
 #include "lineshaft/exit_code.h"
 #include "lineshaft/paths.h"
+#include "lineshaft/print.h"
 #include "lineshaft/sizes.h"
 #include "lineshaft/version.h"
 
@@ -185,7 +186,7 @@ void print_config(const CLI::App& app, const Sources& sources) {
       value = join(option->results());
     }
     if (value.empty() && option->get_expected_max() == 0) value = "false";
-    fmt::print("{} = {}  # {}\n", long_name(*option), value.empty() ? "\"\"" : value, source);
+    print(stdout, "{} = {}  # {}\n", long_name(*option), value.empty() ? "\"\"" : value, source);
   }
 }
 
@@ -228,7 +229,7 @@ ParsedCommand parse_one(const Command& command, std::vector<std::string> args) {
   try {
     app->parse(args);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app->help());
+    print(stdout, "{}", app->help());
     return out;
   } catch (const CLI::ExtrasError&) {
     return wrong_use(command, explain_extras(*app));
@@ -244,7 +245,7 @@ ParsedCommand parse_one(const Command& command, std::vector<std::string> args) {
 }
 
 ParsedCommand print_and_end(const std::string& text) {
-  fmt::print("{}", text);
+  print(stdout, "{}", text);
   return {};
 }
 

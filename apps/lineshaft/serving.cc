@@ -1,9 +1,12 @@
 #include "lineshaft/serving.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "kernels/types.h"
+#include "lineshaft/interrupt.h"
 #include "lineshaft/version.h"
 
 namespace lineshaft::app {
@@ -23,9 +26,23 @@ std::string served_name(const Config& config, const OpenModel& model) {
   return config.serve.served_model_name.empty() ? model.name : config.serve.served_model_name;
 }
 
+// What a client may call the model besides its id: the short name, the file's name, the title that
+// the file gives itself.
+std::vector<std::string> other_names(const std::string& id, const OpenModel& model) {
+  std::vector<std::string> names;
+  for (const std::string& name :
+       {model.name, std::filesystem::path(model.path).stem().string(), model.spec.name}) {
+    if (!name.empty() && name != id && std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 api::ModelCard model_card(const Config& config, const LoadedModel& model) {
   api::ModelCard card;
   card.id = served_name(config, model.open);
+  card.aliases = other_names(card.id, model.open);
   card.created = unix_seconds();
   card.context_tokens = model.plan.context_tokens;
   card.family = family_name(model.open.spec.family);
@@ -69,6 +86,7 @@ std::string weight_format(const model::GgufFile& file) {
 
 StatusOr<std::unique_ptr<Serving>> Serving::start(const Config& config,
                                                   const LoadedModel& model) {
+  ignore_broken_pipes();
   std::unique_ptr<Serving> out(new Serving);
   LocalEngine::Options options;
   options.metrics = &out->metrics_;
@@ -89,8 +107,8 @@ std::string Serving::curl_line() const {
   const std::string body =
       chat_ ? R"("messages":[{"role":"user","content":"Hi!"}])" : R"("prompt":"Hello")";
   return fmt::format(
-      "curl {}://{}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\":\"{}\",{}}}'",
-      scheme_, address_, chat_ ? "chat/completions" : "completions",
+      "curl {}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\":\"{}\",{}}}'",
+      url(), chat_ ? "chat/completions" : "completions",
       keys_ ? " -H \"Authorization: Bearer $LINESHAFT_API_KEY\"" : "", model_name_, body);
 }
 

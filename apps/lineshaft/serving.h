@@ -31,6 +31,8 @@ class Serving {
   api::Server& server() { return *server_; }
   const std::string& address() const { return address_; }   // "host:port"
 
+  std::string url() const { return scheme_ + "://" + address_; }
+
   // A line for a shell that asks this server something.
   std::string curl_line() const;
 

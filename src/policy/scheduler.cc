@@ -40,7 +40,7 @@ Status validate(const SchedulerConfig& config) {
   }
   if (l.kv_blocks < 1) return invalid_argument("kv_blocks is {}, not positive", l.kv_blocks);
   if (l.context_tokens < 2) {
-    return invalid_argument("context_tokens is {}, less than 2", l.context_tokens);
+    return invalid_argument("context_tokens is {}, less than 2 (--max-context)", l.context_tokens);
   }
   if (l.sequences_max < 1) {
     return invalid_argument("sequences_max is {}, not positive", l.sequences_max);
