@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -150,6 +151,73 @@ def test_exit_codes(cli, tmp_path):
     assert "key" in result.stderr
 
 
+def test_a_taken_port_is_refused_before_loading(cli):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = cli("serve", cli.model, "--port", str(taken.getsockname()[1]), code=5)
+        assert "in use" in result.stderr and len(result.stderr.splitlines()) == 1
+        # Were the model opened first, its absence would be told instead.
+        cli("serve", "no-such-model", "--port", str(taken.getsockname()[1]), code=5)
+    assert "nowhere.toml" in cli("serve", cli.model, "--keys", "nowhere.toml", code=2).stderr
+    assert "nowhere.pem" in cli("serve", cli.model, "--port", "0", "--tls-cert", "nowhere.pem",
+                                "--tls-key", "nowhere.pem", code=2).stderr
+
+
+@pytest.mark.parametrize("args", [["inspect"], ["inspect", "--json"], ["generate", "-p", "Hi"],
+                                  ["generate", "-p", "Hi", "--json"], ["doctor"]])
+def test_a_full_disk_is_an_error_not_a_crash(cli, args):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([cli.binary, args[0], cli.model, *args[1:]], stdout=full,
+                                stderr=subprocess.PIPE, env=cli.env, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.endswith("standard output could not be written\n")
+
+
+def test_a_full_log_ends_no_server(cli, tmp_path):
+    ready = tmp_path / "ready"
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen([cli.binary, "serve", cli.model, "--port", "0", "--ready-file",
+                                    str(ready)], stderr=full, env=cli.env)
+    deadline = time.monotonic() + 60
+    while not ready.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    url = "http://" + ready.read_text().strip()
+    assert urllib.request.urlopen(url + "/health", timeout=10).status == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_command_ends_with_its_reader(cli):
+    process = subprocess.Popen([cli.binary, "generate", cli.model, "-p", "Hi", "-n", "8000",
+                                "--ignore-eos"], stdout=subprocess.PIPE, env=cli.env)
+    assert process.stdout.read(4)
+    process.stdout.close()
+    assert process.wait(timeout=10) == -signal.SIGPIPE
+
+
+def test_ctrl_c_ends_generate_with_what_there_is(cli):
+    process = subprocess.Popen([cli.binary, "generate", cli.model, "-p", "Hi", "-n", "8000",
+                                "--ignore-eos", "--json"], stdout=subprocess.PIPE, env=cli.env)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert not out or json.loads(out)["finish_reason"] == "cancelled"
+
+
+@pytest.mark.parametrize("line,part", [("[]", "empty"), ("[99999]", "99999"), ('["a"]', "no id"),
+                                       ("{}", "array"), ("[1,", "line 2")])
+def test_a_broken_line_of_tokens_is_named(cli, tmp_path, line, part):
+    path = tmp_path / "tokens"
+    path.write_text("[1, 2]\n" + line + "\n")
+    for command in ("generate", "score"):
+        result = cli(command, cli.model, "--tokens", str(path), code=2)
+        assert "line 2" in result.stderr and part in result.stderr
+        assert result.stdout == ""
+
+
 def test_context_is_lowered_to_what_the_pool_holds(cli):
     out, = cli.json("inspect", cli.model, "--kv-memory", "24MB")
     assert 0 < out["memory"]["context_tokens"] < 8192
@@ -263,8 +331,8 @@ def test_clients_that_leave_free_everything(cli, tmp_path):
 def test_chat_with_a_server_beside_it(cli):
     chat = Terminal(cli, "--with-server", "--port", "0", "--temperature", "0")
     talk = chat.read_prompt()
-    address = re.search(r"server: (\S+)", talk)[1]
-    assert urllib.request.urlopen(f"http://{address}/ready", timeout=10).status == 200
+    url = re.search(r"server: (\S+)", talk)[1]
+    assert urllib.request.urlopen(url + "/ready", timeout=10).status == 200
     command = re.search(r"^curl .*$", talk.replace("\r", ""), re.M)[0]
     reply = json.loads(subprocess.run(["bash", "-c", command + " --silent"], text=True,
                                       capture_output=True, timeout=60, check=True).stdout)

@@ -116,7 +116,7 @@ def test_a_piped_question_is_answered(smollm2):
     (["generate", "--model", "MODEL"], (2,)),
     (["frobnicate"], (2,)),
     (["serve", "--model", "MODEL", "--no-such-flag"], (2,)),
-    (["serve", "--model", "MODEL", "--max-context", "8192", "--kv-tokens", "128"], (1, 2, 3)),
+    (["serve", "--model", "MODEL", "--max-context", "8192", "--kv-memory", "24MB"], (3,)),
 ])
 def test_wrong_use_has_an_exit_code_and_a_sentence(smollm2, args, code):
     done = run(*[smollm2 if a == "MODEL" else a for a in args], check=False, timeout=20)

@@ -186,7 +186,7 @@ def test_sigterm_lets_streams_finish_and_refuses_new_ones(own_server):
 
 
 def test_a_small_pool_slows_but_never_cuts_answers(own_server):
-    server = own_server("--max-context", 1024, "--kv-tokens", 1536)
+    server = own_server("--max-context", 1024, "--kv-memory", "36MB")   # about 1,500 tokens
     body = dict(messages=QUESTION, temperature=0, max_tokens=300, extra_body={"ignore_eos": True})
     alone = streamed(server, **body)
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
