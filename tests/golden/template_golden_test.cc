@@ -52,8 +52,11 @@ StatusOr<Model> gguf_model(const char* path) {
   LS_ASSIGN_OR_RETURN(const auto file, model::GgufFile::open(path));
   LS_ASSIGN_OR_RETURN(TokenizerData data, model::load_tokenizer_data(*file));
   LS_ASSIGN_OR_RETURN(out.tokenizer, tokenizer_from_data(std::move(data)));
-  LS_ASSIGN_OR_RETURN(const std::string_view text, file->string("tokenizer.chat_template"));
-  out.chat_template = std::string(text);
+  const auto text = file->string("tokenizer.chat_template");
+  if (text.ok()) out.chat_template = std::string(*text);
+  const auto vocab = out.tokenizer->vocab();
+  out.bos = std::string(out.tokenizer->token_bytes(vocab->bos));
+  out.eos = std::string(out.tokenizer->token_bytes(vocab->eos));
   return out;
 }
 
@@ -126,6 +129,19 @@ TEST(GgufTemplate, smollm2_prompts_have_the_pieces_and_ids_of_the_reference) {
   const auto model = gguf_model(path);
   ASSERT_TRUE(model.ok()) << model.status();
   compare(*model, "smollm2");
+}
+
+TEST(GgufTemplate, gemma3_prompts_have_the_pieces_and_ids_of_the_reference) {
+  const char* path = std::getenv("LINESHAFT_GEMMA3");
+  const char* folder = std::getenv("LINESHAFT_TOKENIZERS");
+  if (path == nullptr) GTEST_SKIP() << "LINESHAFT_GEMMA3 is not set";
+  if (folder == nullptr) GTEST_SKIP() << "LINESHAFT_TOKENIZERS is not set";
+  auto model = gguf_model(path);
+  const auto packaged = packaged_model(folder, "gemma3");
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(packaged.ok()) << packaged.status();
+  model->chat_template = packaged->chat_template;  // this file has none
+  compare(*model, "gemma3");
 }
 
 // Every string of a conversation that a user can write.
