@@ -33,7 +33,8 @@ void print_start(const Config& config, const LoadedModel& model, Serving& servin
         plan.context_lowered ? " (lowered to fit memory)" : "");
   print(stderr, "memory: {} at most ({} of it KV, {} tokens, {}), {} free\n",
         bytes_text(plan.total_bytes()), bytes_text(plan.kv_bytes()),
-        plan.kv_tokens(config.memory.block_tokens), config.model.kv_type,
+        plan.kv_tokens(config.memory.block_tokens),
+        kernels::name_of(forward_options(config).kv_type),
         bytes_text(memory_facts().available_bytes));
   print(stderr, "compute: {}, {}, {} threads, steps of {:.0f} ms, {} sequences at once\n",
         kernels::name_of(forward_options(config).isa), config.model.profile,

@@ -41,8 +41,8 @@ void add_compute(CLI::App* app, Config* c) {
   app->add_option("--profile", c->model.profile, "Numerics: cpu-int8-1 or cpu-f32-1")
       ->check(CLI::IsMember({"cpu-int8-1", "cpu-f32-1"}))
       ->group("Model");
-  app->add_option("--kv-type", c->model.kv_type, "Stored keys and values: f16 or f32")
-      ->check(CLI::IsMember({"f16", "f32"}))
+  app->add_option("--kv-type", c->model.kv_type, "Stored keys and values: f16, f32 or auto")
+      ->check(CLI::IsMember({"auto", "f16", "f32"}))
       ->group("Model");
   app->add_option("--kernels", c->model.kernels, "auto, scalar, avx2 or avx512")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))

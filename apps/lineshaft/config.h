@@ -19,7 +19,7 @@ struct ModelConfig {
   std::string tokenizer;           // a tokenizer.json; "": the model file's own
   int threads = 0;                 // 0: one a core that this process may use
   std::string profile = "cpu-int8-1";
-  std::string kv_type = "f16";     // "f16" or "f32"
+  std::string kv_type = "auto";    // "f16", "f32"; "auto": f32 with cpu-f32-1, else f16
   std::string kernels = "auto";    // "auto", "scalar", "avx2", "avx512"
 };
 

@@ -47,7 +47,7 @@ node::EngineConfig engine_config(const LoadedModel& model, const Config& config,
   out.plans_ahead_max = config.scheduling.plan_ahead ? 2 : 1;
   out.model_fingerprint = model.open.spec.fingerprint;
   out.numerics_profile = config.model.profile;
-  out.kv_type = config.model.kv_type;
+  out.kv_type = kernels::name_of(forward_options(config).kv_type);
   return out;
 }
 
