@@ -228,6 +228,16 @@ void pull_options(CLI::App* app, Config* c) {
   add_common(app, c);
 }
 
+void recipe_options(CLI::App* app, Config* c) {
+  RecipeConfig& r = c->recipe;
+  app->add_option("--encoding", r.encoding,
+                  "deepseek_v3, deepseek_r1, deepseek_v31, deepseek_v4 or deepseek_v41");
+  app->add_option("--dialect", r.dialect, "Of the requests: chat, responses or messages")
+      ->check(CLI::IsMember({"chat", "responses", "messages"}));
+  add_model(app, c);
+  add_common(app, c);
+}
+
 }  // namespace
 
 const std::vector<Command>& commands() {
@@ -238,6 +248,8 @@ const std::vector<Command>& commands() {
       {"generate", "Answer a raw prompt or a file of prompts", generate_options, run_generate},
       {"score", "Log-probabilities of given tokens", score_options, run_score},
       {"tokenize", "Turn lines of text into token ids", tokenize_options, run_tokenize},
+      {"encode", "Show the prompts that requests become", recipe_options, run_encode},
+      {"decode", "Turn what a model said into replies", recipe_options, run_decode},
       {"inspect", "Show a model file's metadata, tensors and memory plan", inspect_options,
        run_inspect},
       {"bench", "Measure prefill and decode speed", bench_options, run_bench},

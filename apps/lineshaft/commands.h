@@ -7,7 +7,9 @@
 namespace lineshaft::app {
 
 int run_bench(const Config& config);
+int run_decode(const Config& config);
 int run_doctor(const Config& config);
+int run_encode(const Config& config);
 int run_generate(const Config& config);
 int run_inspect(const Config& config);
 int run_pull(const Config& config);

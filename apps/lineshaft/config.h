@@ -99,6 +99,11 @@ struct PullConfig {
   int attempts = 5;
 };
 
+struct RecipeConfig {
+  std::string encoding;             // a model family's format, by name
+  std::string dialect = "chat";     // chat, responses or messages
+};
+
 struct Config {
   CommonConfig common;
   ModelConfig model;
@@ -111,6 +116,7 @@ struct Config {
   ServeConfig serve;
   RunConfig run;
   PullConfig pull;
+  RecipeConfig recipe;
 };
 
 }  // namespace lineshaft::app

@@ -39,7 +39,7 @@ struct Tool {
 struct Turn {
   Role role = Role::kUser;
   std::string content = {};             // UTF-8 text, whatever it spells
-  bool has_content = true;              // of an assistant: false when it gave calls and no content
+  bool has_content = true;              // false: calls and no more, or a system message of nothing
   std::vector<size_t> images = {};      // where in content an image stands, in bytes, ascending
   std::string reasoning = {};           // of an assistant
   std::vector<ToolCall> calls = {};     // of an assistant

@@ -430,7 +430,7 @@ Status read_system(Fields& body, bool strict, Warnings& warnings, Conversation& 
     if (i == 0 && has_prefix_in_any_case(text, "x-anthropic-billing-header")) continue;
     add_paragraph(turn.content, text, std::exchange(first, false));
   }
-  if (!turn.content.empty()) conversation.turns.push_back(std::move(turn));
+  conversation.turns.push_back(std::move(turn));
   return ok_status();
 }
 

@@ -239,7 +239,10 @@ StatusOr<Turn> read_message(const Json& value, size_t index, bool last, const Re
   LS_RETURN_IF_ERROR(message.ignore("name", kString, "the template leaves it out"));
   LS_RETURN_IF_ERROR(read_content(message, index, reader, turn, has_calls));
   LS_RETURN_IF_ERROR(message.finish(reader.limits.strict));
-  if (turn.role == Role::kSystem) strip_billing_header(turn.content);
+  if (turn.role == Role::kSystem) {
+    strip_billing_header(turn.content);
+    turn.has_content = !turn.content.empty() || !turn.images.empty();
+  }
   return turn;
 }
 

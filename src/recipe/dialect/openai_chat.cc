@@ -1,5 +1,6 @@
 #include "recipe/dialect/openai_chat.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "recipe/dialect/chat_messages.h"
@@ -228,7 +229,9 @@ Status check_whole(const Conversation& conversation) {
   if (json) {
     return request_error(path, "response_format json_object should not be used with prefix");
   }
-  if (offers_tools(conversation)) {
+  const bool calls = std::any_of(conversation.turns.begin(), conversation.turns.end(),
+                                 [](const Turn& turn) { return !turn.calls.empty(); });
+  if (calls || !conversation.tools.empty()) {
     return request_error(path, "Function call should not be used with prefix");
   }
   return ok_status();

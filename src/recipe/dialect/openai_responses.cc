@@ -11,6 +11,8 @@
 namespace lineshaft::recipe {
 namespace {
 
+bool is_empty(const Turn& turn) { return turn.content.empty() && turn.images.empty(); }
+
 constexpr std::string_view kToCome = "is not supported: it comes with a later release";
 
 // Reads input[] into turns. Reasoning, a message and calls in a row are one turn of the assistant.
@@ -132,9 +134,14 @@ Status ItemsReader::read_message(Fields& item, size_t index) {
   const Json* content = item.take("content");
   if (content == nullptr) return field_error(item.path_of("content"), "is missing");
   if (role == "assistant") {
+    Turn words;
+    words.role = Role::kAssistant;
+    LS_RETURN_IF_ERROR(read_content(*content, item.path_of("content"), index, words));
     Turn& turn = assistant();
-    if (!turn.content.empty()) turn.content += "\n\n";
-    return read_content(*content, item.path_of("content"), index, turn);
+    if (!turn.content.empty() && !is_empty(words)) turn.content += "\n\n";
+    for (const size_t at : words.images) turn.images.push_back(turn.content.size() + at);
+    turn.content += words.content;
+    return ok_status();
   }
   Turn turn;
   if (role == "system") {
@@ -158,17 +165,21 @@ Status ItemsReader::read_reasoning(Fields& item) {
   }
   LS_RETURN_IF_ERROR(item.ignore("encrypted_content", kString, "reasoning is not encrypted"));
   LS_RETURN_IF_ERROR(item.ignore("summary", kArray, "the reasoning itself is used"));
-  if (open_ && !turns_.back().content.empty()) open_ = false;
-  Turn& turn = assistant();
   const Json* content = item.take("content");
   if (content == nullptr) return ok_status();
   if (!content->is_array()) return field_error(item.path_of("content"), "must be an array");
+  std::string reasoning;
   for (const Json& part : *content) {
     const bool text = part.is_object() && part.contains("text") && part["text"].is_string();
     if (!text) return field_error(item.path_of("content"), "must hold parts with a text");
-    if (!turn.reasoning.empty()) turn.reasoning += '\n';
-    turn.reasoning += part["text"].get_ref<const std::string&>();
+    if (!reasoning.empty()) reasoning += '\n';
+    reasoning += part["text"].get_ref<const std::string&>();
   }
+  if (reasoning.empty()) return ok_status();
+  if (open_ && !turns_.back().content.empty()) open_ = false;
+  Turn& turn = assistant();
+  if (!turn.reasoning.empty()) turn.reasoning += '\n';
+  turn.reasoning += reasoning;
   return ok_status();
 }
 
@@ -210,6 +221,12 @@ Status ItemsReader::read_output(Fields& item, size_t index) {
     return request_error(path, "Duplicate tool output for call_id: {}.", shown(turn.call_id));
   }
   std::erase(calls_, turn.call_id);
+  if (open_) {
+    // The reference shows the calls of a round in the order of their ids.
+    auto& calls = turns_.back().calls;
+    std::stable_sort(calls.begin(), calls.end(),
+                     [](const ToolCall& a, const ToolCall& b) { return a.id < b.id; });
+  }
   const Json* output = item.take("output");
   if (output == nullptr) return field_error(item.path_of("output"), "is missing");
   LS_RETURN_IF_ERROR(read_content(*output, item.path_of("output"), index, turn));

@@ -77,12 +77,12 @@ class Writer {
   bool user_has_text_ = false;  // of kUser: whether a next one begins a new paragraph
 };
 
-// The turns after the head. V4 lifts system turns out and drops empty notices; V4.1 drops empty
-// system turns and keeps the first of several reminders in a row.
+// The turns after the head. V4 lifts system turns out and drops empty notices; V4.1 drops system
+// turns of nothing and keeps the first of several reminders in a row.
 Writer::Turns Writer::turns_in_order() const {
   Turns turns;
   for (const Turn& turn : conversation_.turns) {
-    if (turn.role == Role::kSystem && (v4_ || is_empty(turn))) continue;
+    if (turn.role == Role::kSystem && (v4_ || !turn.has_content)) continue;
     if (turn.role == Role::kNotice && v4_ && is_empty(turn)) continue;
     const bool repeats = !v4_ && turn.role == Role::kReminder && !turns.empty() &&
                          turns.back()->role == Role::kReminder;

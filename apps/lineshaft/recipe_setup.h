@@ -1,0 +1,31 @@
+// RecipeSetup: what encode and decode work with: a tokenizer, a model's format, a dialect.
+#pragma once
+
+#include <memory>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "lineshaft/config.h"
+#include "recipe/dialect/openai_chat.h"
+#include "recipe/model_format.h"
+
+namespace lineshaft::app {
+
+struct RecipeSetup {
+  std::shared_ptr<const recipe::Tokenizer> tokenizer;
+  recipe::ModelFormat format;
+  recipe::DialectLimits limits;
+
+  // Reads a request of the dialect.
+  StatusOr<recipe::ChatOrder> (*parse)(const Json&, const recipe::DialectLimits&) = nullptr;
+
+  StatusOr<recipe::ChatOrder> read(const Json& request) const { return parse(request, limits); }
+};
+
+// From --encoding, --tokenizer and --dialect. kInvalidArgument: one is missing or not known.
+StatusOr<RecipeSetup> open_recipe(const Config& config);
+
+// {"error": {...}} in the dialect's shape.
+Json error_json(const Status& status);
+
+}  // namespace lineshaft::app
