@@ -23,6 +23,15 @@ constexpr int64_t kGroup = RowBuffer::kGroup;
 // In a step of at most this many rows each rank norms and quantises all rows for itself.
 int64_t private_rows_max(int thread_count) { return thread_count > 1 ? 2 * thread_count : 0; }
 
+// Calls work(r) for the rows of `runs` that lie within `within`.
+template <typename Work>
+void for_rows(std::span<const Range> runs, Range within, const Work& work) {
+  for (const Range& run : runs) {
+    const int64_t end = std::min(run.end, within.end);
+    for (int64_t r = std::max(run.begin, within.begin); r < end; ++r) work(r);
+  }
+}
+
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -77,6 +86,7 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
   head_input_ = RowBuffer(options_.logit_rows_max, s.hidden);
   logits_ = Buffer<float>(options_.logit_rows_max * logits_stride_);
   row_sequence_.reserve(static_cast<size_t>(rows));
+  logit_runs_.reserve(static_cast<size_t>(options_.logit_rows_max));
   // Each sequence gives one chunk for kAttentionRows rows of a kv head, or one a rank.
   chunks_.reserve(static_cast<size_t>(
       (rows / kAttentionRows * 2 + 1) * s.kv_heads + rows + 4 * thread_count_ * thread_count_));
@@ -174,7 +184,25 @@ void Forward::plan_step(const ForwardBatch& batch) {
                          static_cast<int32_t>(i));
   }
   for (auto& next : next_chunk_) next.store(0, std::memory_order_relaxed);
+  plan_logit_runs(batch);
   plan_attention(batch);
+}
+
+void Forward::plan_logit_runs(const ForwardBatch& batch) {
+  logit_runs_.clear();
+  for (const int32_t r : batch.logit_rows) {
+    if (!logit_runs_.empty() && logit_runs_.back().end == r) {
+      ++logit_runs_.back().end;
+    } else {
+      logit_runs_.push_back({r, r + 1});
+    }
+  }
+}
+
+bool Forward::wants_logits(Range rows) const {
+  return std::ranges::any_of(logit_runs_, [&](const Range& run) {
+    return run.begin < rows.end && rows.begin < run.end;
+  });
 }
 
 // Long chunks of a prompt are cut by kv head and rows; short ones stay whole unless there are too
@@ -187,19 +215,21 @@ void Forward::plan_attention(const ForwardBatch& batch) {
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const int64_t rows = batch.sequences[i].rows;
     const auto sequence = static_cast<int32_t>(i);
+    const int64_t first = batch.sequences[i].first_row;
     if (rows < kAttentionRows) {
+      const bool wanted = wants_logits({first, first + rows});
       const int parts = few ? thread_count_ : 1;
       for (int p = 0; p < parts; ++p) {
         const Range queries = share_of(s.heads * rows, p, parts);
-        if (queries.size() > 0) chunks_.push_back({sequence, queries});
+        if (queries.size() > 0) chunks_.push_back({sequence, queries, wanted});
       }
       continue;
     }
     for (int64_t head = 0; head < s.kv_heads; ++head) {
       for (int64_t row = 0; row < rows; row += kAttentionRows) {
         const int64_t end = std::min<int64_t>(rows, row + kAttentionRows);
-        chunks_.push_back(
-            {sequence, {(head * rows + row) * group, (head * rows + end) * group}});
+        const Range queries{(head * rows + row) * group, (head * rows + end) * group};
+        chunks_.push_back({sequence, queries, wants_logits({first + row, first + end})});
       }
     }
   }
@@ -233,12 +263,15 @@ void Forward::run_rank(ThreadTeam& team, const ForwardBatch& batch, int index) {
   project_logits(team, batch, rank);
 }
 
-// One decoder layer. Between two barriers a rank writes only outputs of its own.
+// One decoder layer. Between two barriers a rank writes only outputs of its own. Of the last layer
+// the rows that want no logits need K and V only.
 void Forward::run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank& rank,
                         int32_t index) {
   const Layer& layer = layers_[static_cast<size_t>(index)];
   const LayerWeights& w = *layer.weights;
-  norm_rows(rank, w.attention_norm, layer.quantise_qkv);
+  const Range all{0, rows_};
+  const RowRuns rows = index + 1 < spec().layer_count ? RowRuns(&all, 1) : RowRuns(logit_runs_);
+  norm_rows(rank, w.attention_norm, layer.quantise_qkv, {&all, 1});
   if (rank.shared) team.barrier();
   project_qkv(rank, layer);
   team.barrier();
@@ -247,19 +280,19 @@ void Forward::run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank&
   attend(rank, batch, index);
   team.barrier();
   if (layer.quantise_output && spec().head_dim % kGroup != 0) {
-    quantise_attended(rank);
+    quantise_attended(rank, rows);
     team.barrier();
   }
-  multiply(w.output, attended_, rank.share_of_tiles(w.output), projected_);
+  multiply(w.output, attended_, rank.share_of_tiles(w.output), rows, projected_);
   team.barrier();
-  add_projected(rank, w.post_attention_norm);
-  norm_rows(rank, w.ffn_norm, layer.quantise_ffn);
+  add_projected(rank, w.post_attention_norm, rows);
+  norm_rows(rank, w.ffn_norm, layer.quantise_ffn, rows);
   if (rank.shared) team.barrier();
-  feed_forward(rank, layer);
+  feed_forward(rank, layer, rows);
   team.barrier();
-  multiply(w.down, activated_, rank.share_of_tiles(w.down), projected_);
+  multiply(w.down, activated_, rank.share_of_tiles(w.down), rows, projected_);
   team.barrier();
-  add_projected(rank, w.post_ffn_norm);
+  add_projected(rank, w.post_ffn_norm, rows);
 }
 
 // Embedding rows and the angles of the step's positions.
@@ -284,21 +317,24 @@ void Forward::embed(const Rank& rank, const ForwardBatch& batch) {
   }
 }
 
-void Forward::norm_rows(const Rank& rank, const std::vector<float>& weight, bool quantise) {
+void Forward::norm_rows(const Rank& rank, const std::vector<float>& weight, bool quantise,
+                        RowRuns rows) {
   const int64_t hidden = spec().hidden;
   Residual& residual = *rank.residual;
-  for (int64_t r = rank.rows.begin; r < rank.rows.end; ++r) {
+  for_rows(rows, rank.rows, [&](int64_t r) {
     kernels_.rms_norm(residual.x.get() + r * hidden, weight.data(), spec().norm_epsilon, hidden,
                       residual.normed.row(r));
     if (quantise) residual.normed.quantise(kernels_, r, 0, hidden);
-  }
+  });
 }
 
-// Tiles of y = x * matrix^T, all rows of the step; x is quantised where the matrix takes that.
-void Forward::multiply(const PackedMatrix& matrix, const RowBuffer& x, Range tiles,
+// Tiles of y = x * matrix^T for `rows`; x is quantised where the matrix takes that.
+void Forward::multiply(const PackedMatrix& matrix, const RowBuffer& x, Range tiles, RowRuns rows,
                        ProductBuffer& y) {
   if (tiles.size() <= 0) return;
-  kernels_.matmul(matrix, activations(matrix, x), {0, rows_}, tiles, y.f32.get(), y.width);
+  for (const Range& run : rows) {
+    kernels_.matmul(matrix, activations(matrix, x), run, tiles, y.f32.get(), y.width);
+  }
 }
 
 kernels::ActivationRows Forward::activations(const PackedMatrix& matrix,
@@ -311,12 +347,13 @@ void Forward::project_qkv(const Rank& rank, const Layer& layer) {
   const LayerWeights& w = *layer.weights;
   const int64_t total = w.q.tile_count() + w.k.tile_count() + w.v.tile_count();
   const Range share = share_of(total, rank.index, thread_count_);
+  const Range rows{0, rows_};
   int64_t begin = 0;
   const auto part = [&](const PackedMatrix& matrix, ProductBuffer& y) {
     const int64_t count = matrix.tile_count();
     const Range tiles{std::clamp<int64_t>(share.begin - begin, 0, count),
                       std::clamp<int64_t>(share.end - begin, 0, count)};
-    multiply(matrix, rank.residual->normed, tiles, y);
+    multiply(matrix, rank.residual->normed, tiles, {&rows, 1}, y);
     begin += count;
   };
   part(w.q, q_);
@@ -370,10 +407,12 @@ void Forward::attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_
   const Layer& layer = layers_[static_cast<size_t>(layer_index)];
   auto& next = next_chunk_[static_cast<size_t>(layer_index)];
   const auto count = static_cast<int32_t>(chunks_.size());
+  const bool last = layer_index + 1 == spec().layer_count;
   while (true) {
     const int32_t i = next.fetch_add(1, std::memory_order_relaxed);
     if (i >= count) return;
     const AttentionChunk& chunk = chunks_[static_cast<size_t>(i)];
+    if (last && !chunk.wanted) continue;
     const ForwardSequence& sequence = batch.sequences[static_cast<size_t>(chunk.sequence)];
     kernels::AttentionSequence rows;
     rows.q = q_.row(sequence.first_row);
@@ -402,42 +441,40 @@ void Forward::quantise_heads(const ForwardSequence& sequence, Range queries) {
   }
 }
 
-void Forward::quantise_attended(const Rank& rank) {
-  const Range share = share_of(rows_, rank.index, thread_count_);
-  for (int64_t r = share.begin; r < share.end; ++r) {
-    attended_.quantise(kernels_, r, 0, attended_.width);
-  }
+void Forward::quantise_attended(const Rank& rank, RowRuns rows) {
+  for_rows(rows, share_of(rows_, rank.index, thread_count_),
+           [&](int64_t r) { attended_.quantise(kernels_, r, 0, attended_.width); });
 }
 
 // x += projected, through its own norm where the family has one.
-void Forward::add_projected(const Rank& rank, const std::vector<float>& post_norm) {
+void Forward::add_projected(const Rank& rank, const std::vector<float>& post_norm, RowRuns rows) {
   const int64_t hidden = spec().hidden;
-  for (int64_t r = rank.rows.begin; r < rank.rows.end; ++r) {
+  for_rows(rows, rank.rows, [&](int64_t r) {
     const float* add = projected_.row(r);
     if (!post_norm.empty()) {
       kernels_.rms_norm(add, post_norm.data(), spec().norm_epsilon, hidden, rank.scratch);
       add = rank.scratch;
     }
     kernels_.add(rank.residual->x.get() + r * hidden, add, hidden);
-  }
+  });
 }
 
 // Gate, up, activation and quantisation of this rank's columns.
-void Forward::feed_forward(const Rank& rank, const Layer& layer) {
+void Forward::feed_forward(const Rank& rank, const Layer& layer, RowRuns rows) {
   const LayerWeights& w = *layer.weights;
   const Range groups = share_of(spec().ffn / kGroup, rank.index, thread_count_);
   if (groups.size() == 0) return;
   const Range tiles{groups.begin * (kGroup / kTile), groups.end * (kGroup / kTile)};
-  multiply(w.gate, rank.residual->normed, tiles, gate_);
-  multiply(w.up, rank.residual->normed, tiles, up_);
+  multiply(w.gate, rank.residual->normed, tiles, rows, gate_);
+  multiply(w.up, rank.residual->normed, tiles, rows, up_);
   const auto activate = spec().activation == Activation::kSilu ? kernels_.silu_mul
                                                                : kernels_.gelu_tanh_mul;
   const int64_t first = groups.begin * kGroup;
   const int64_t count = groups.size() * kGroup;
-  for (int64_t r = 0; r < rows_; ++r) {
+  for_rows(rows, {0, rows_}, [&](int64_t r) {
     activate(gate_.row(r) + first, up_.row(r) + first, count, activated_.row(r) + first);
     if (layer.quantise_down) activated_.quantise(kernels_, r, first, count);
-  }
+  });
 }
 
 // The last norm and the vocabulary projection, for the rows that want logits only.

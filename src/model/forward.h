@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/thread_team.h"
@@ -79,7 +80,10 @@ class Forward {
   struct AttentionChunk {
     int32_t sequence = 0;
     Range queries;
+    bool wanted = false;   // has rows of logit_runs_
   };
+  // Rows of a step as ascending ranges.
+  using RowRuns = std::span<const Range>;
   // A rank's view of a step: its residual rows, and whether other ranks need them.
   struct Rank {
     int index = 0;
@@ -99,22 +103,24 @@ class Forward {
   int32_t rope_index(const LayerSpec& layer);
   void check(const ThreadTeam& team, const ForwardBatch& batch) const;
   void plan_step(const ForwardBatch& batch);
+  void plan_logit_runs(const ForwardBatch& batch);
+  bool wants_logits(Range rows) const;
   void plan_attention(const ForwardBatch& batch);
   Rank rank_view(int rank, int64_t rows);
   bool quantises(const kernels::PackedMatrix& matrix) const;
 
   void run_rank(ThreadTeam& team, const ForwardBatch& batch, int rank);
   void embed(const Rank& rank, const ForwardBatch& batch);
-  void norm_rows(const Rank& rank, const std::vector<float>& weight, bool quantise);
+  void norm_rows(const Rank& rank, const std::vector<float>& weight, bool quantise, RowRuns rows);
   void project_qkv(const Rank& rank, const Layer& layer);
   void prepare_heads(const Rank& rank, const ForwardBatch& batch, const Layer& layer);
   void norm_heads(float* x, int32_t heads, const std::vector<float>& weight) const;
   void attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_index);
   void quantise_heads(const ForwardSequence& sequence, Range queries);
-  void quantise_attended(const Rank& rank);
-  void add_projected(const Rank& rank, const std::vector<float>& post_norm);
-  void feed_forward(const Rank& rank, const Layer& layer);
-  void multiply(const kernels::PackedMatrix& matrix, const RowBuffer& x, Range tiles,
+  void quantise_attended(const Rank& rank, RowRuns rows);
+  void add_projected(const Rank& rank, const std::vector<float>& post_norm, RowRuns rows);
+  void feed_forward(const Rank& rank, const Layer& layer, RowRuns rows);
+  void multiply(const kernels::PackedMatrix& matrix, const RowBuffer& x, Range tiles, RowRuns rows,
                 ProductBuffer& y);
   kernels::ActivationRows activations(const kernels::PackedMatrix& matrix,
                                       const RowBuffer& x) const;
@@ -130,6 +136,7 @@ class Forward {
 
   int64_t rows_ = 0;                          // of this step
   std::vector<int32_t> row_sequence_;         // a row's sequence
+  std::vector<Range> logit_runs_;             // rows whose logits are wanted
   std::vector<AttentionChunk> chunks_;
   std::vector<std::atomic<int32_t>> next_chunk_;  // [layer]
 
