@@ -1,6 +1,7 @@
 """encode and decode in the forms that scripts rely on, against the golden cases."""
 import json
 import os
+import random
 
 import pytest
 
@@ -80,3 +81,29 @@ def test_encode_refuses_what_it_does_not_know():
     reply = run("encode", "--encoding", "deepseek_v4", "--tokenizer", tokenizer, "--json",
                 stdin='{"messages": []}\n[]\n{"a": \n').stdout
     assert [sorted(line) for line in json_lines(reply)] == [["error"]] * 3
+
+
+WRONG = [None, True, 0, -1, 1e308, "", [], {}, [[]], {"a": {}}, [{"type": "text"}], 2**64, "<think>"]
+
+
+def damaged(value, chance, odds):
+    if chance.random() < odds:
+        return chance.choice(WRONG)
+    if isinstance(value, dict):
+        return {key: damaged(item, chance, odds) for key, item in value.items()
+                if chance.random() > odds / 2}
+    return [damaged(item, chance, odds) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+def test_damaged_requests_give_a_prompt_or_an_error_each(dialect):
+    tokenizer = os.path.join(needs("LINESHAFT_TOKENIZERS"), "deepseek_v41.json")
+    chance = random.Random(5)
+    requests = [damaged(case["request"], chance, 0.05) for case in cases("v41_cases.jsonl")
+                if case["api"] == dialect for _ in range(4)]
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    replies = json_lines(run("encode", "--encoding", "deepseek_v41", "--tokenizer", tokenizer,
+                             "--dialect", dialect, "--json", stdin=lines).stdout)
+    assert len(replies) == len(requests)
+    for reply in replies:
+        assert reply.get("token_ids") or reply["error"]["message"]
