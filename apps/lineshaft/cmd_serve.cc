@@ -71,7 +71,8 @@ void wait_for_signal(int count) {
 int drain(Serving& serving) {
   serving.server().begin_drain();
   const int left = serving.server().live_requests();
-  print(stderr, "stopping: {} requests are being finished (again to stop at once)\n", left);
+  print(stderr, "stopping{}\n",
+        left == 0 ? "" : fmt::format("; unfinished requests: {} (again to stop at once)", left));
   while (serving.server().live_requests() > 0 && interrupts() < 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

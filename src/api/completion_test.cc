@@ -332,6 +332,23 @@ TEST(Context, prompts_at_the_limit) {
   }
 }
 
+TEST(Context, text_that_no_tokens_could_hold_is_refused_unread) {
+  ApiRig rig([](const Request&) { return says("x"); });
+  const std::string word(2 * ApiRig::kContext + 1, 'x');   // the longest token has two bytes
+  const auto completion = rig.complete(fmt::format(R"("prompt":"{}")", word));
+  const auto chat = rig.call(
+      "POST", "/v1/chat/completions",
+      fmt::format(R"({{"model":"test-model","messages":[{{"role":"user","content":"{}"}}]}})",
+                  word));
+  for (const auto& [reply, field] : {std::pair{completion, "prompt"}, {chat, "messages"}}) {
+    EXPECT_EQ(reply.status, 400);
+    const Json error = json_of(reply)["error"];
+    EXPECT_EQ(error["code"], "context_length_exceeded");
+    EXPECT_EQ(error["param"], field);
+    EXPECT_NE(error["message"].get<std::string>().find("bytes"), std::string::npos);
+  }
+}
+
 TEST(Seeds, a_drawn_seed_is_told_and_differs) {
   ApiRig rig([](const Request&) { return says("x"); });
   auto first = rig.chat("");

@@ -42,6 +42,15 @@ Status fit_context(OrderPart& part, std::string_view field, const ModelCard& car
   return ok_status();
 }
 
+Status check_length(size_t text_bytes, std::string_view field, const OrderContext& context) {
+  if (text_bytes <= context.text_bytes_max) return ok_status();
+  return with_field(
+      out_of_range("the prompt has {} bytes, more than the longest tokens could hold in the "
+                   "context of {} tokens",
+                   text_bytes, context.card.context_tokens),
+      field);
+}
+
 StatusOr<Order> prepare_chat(const Json& body, const OrderContext& context) {
   LS_ASSIGN_OR_RETURN(auto parsed, recipe::parse_openai_chat(body, context.limits));
   LS_RETURN_IF_ERROR(check_model(parsed.generation.model, context.card));
@@ -50,6 +59,9 @@ StatusOr<Order> prepare_chat(const Json& body, const OrderContext& context) {
   order.dialect = Dialect::kChat;
   order.generation = std::move(parsed.generation);
   OrderPart part;
+  size_t bytes = 0;
+  for (const auto& turn : parsed.conversation.turns) bytes += turn.content.size();
+  LS_RETURN_IF_ERROR(check_length(bytes, "messages", context));
   auto prompt = (*context.chat)->encode(parsed.conversation);
   if (!prompt.ok()) return with_field(prompt.status(), "messages");
   part.prompt = *std::move(prompt);
@@ -77,6 +89,7 @@ StatusOr<Order> prepare_completions(const Json& body, const OrderContext& contex
   for (auto& prompt : parsed.prompts) {
     OrderPart part;
     if (auto* text = std::get_if<std::string>(&prompt)) {
+      LS_RETURN_IF_ERROR(check_length(text->size(), "prompt", context));
       part.prompt = encode_text(*text, *context.tokenizer);
       if (parsed.echo) part.echo = std::move(*text);
     } else {
@@ -93,6 +106,15 @@ StatusOr<Order> prepare_completions(const Json& body, const OrderContext& contex
 }
 
 }  // namespace
+
+size_t text_bytes_max(const Vocab& vocab, int32_t context_tokens) {
+  size_t longest = 1;
+  for (size_t i = 0; i < vocab.bytes.size(); ++i) {
+    if (vocab.kinds[i] == TokenKind::kControl) continue;
+    longest = std::max(longest, vocab.bytes[i].size());
+  }
+  return longest * static_cast<size_t>(context_tokens);
+}
 
 int64_t Order::prompt_tokens() const {
   int64_t total = 0;

@@ -2,6 +2,7 @@
 // Pure functions: any thread may prepare one.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,7 +32,12 @@ struct OrderContext {
   StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat;  // or why chat is refused
   ModelCard card;
   recipe::DialectLimits limits;
+  // Bytes of as many of the longest tokens as the context holds: a longer text can't fit, and is
+  // refused without the time that it takes to tokenize it.
+  size_t text_bytes_max = SIZE_MAX;
 };
+
+size_t text_bytes_max(const Vocab& vocab, int32_t context_tokens);
 
 enum class Dialect : uint8_t { kChat, kCompletions };
 

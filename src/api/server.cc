@@ -100,6 +100,15 @@ Json model_json(const ModelCard& card, const std::string& id) {
   return out;
 }
 
+OrderContext order_context(const std::shared_ptr<const recipe::Tokenizer>& tokenizer,
+                           StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat,
+                           ModelCard card, bool strict) {
+  const Vocab& vocab = *tokenizer->vocab();
+  const size_t bytes_max = text_bytes_max(vocab, card.context_tokens);
+  return {tokenizer, std::move(chat), std::move(card),
+          recipe::DialectLimits{.vocab = vocab.size(), .strict = strict}, bytes_max};
+}
+
 net::HttpResponse json_response(std::string body) {
   return {200, {{"content-type", "application/json"}}, std::move(body)};
 }
@@ -191,9 +200,8 @@ Server::Impl::Impl(ServerConfig c, RequestSink& sink,
                    StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder,
                    ModelCard card, Metrics& m)
     : config(std::move(c)),
-      orders{tokenizer, std::move(chat_encoder), std::move(card),
-             recipe::DialectLimits{.vocab = tokenizer->vocab()->size(),
-                                   .strict = config.strict_fields}},
+      orders(order_context(tokenizer, std::move(chat_encoder), std::move(card),
+                           config.strict_fields)),
       metrics(m),
       api_metrics(m),
       loopback(net::is_loopback_host(config.http.host)),

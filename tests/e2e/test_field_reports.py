@@ -169,6 +169,14 @@ def test_p085_a_long_chat_never_loses_its_front_in_silence(own_server):
     assert error.value.body["param"] == "messages"
 
 
+@pytest.mark.parametrize("text", ["x" * 16_000_000, "word " * 4_000_000])
+def test_a_huge_prompt_is_refused_at_once(server, text):
+    begin = time.monotonic()
+    status, _, reply = post(server, "/v1/completions", {"model": "smollm2", "prompt": text})
+    assert status == 400 and reply["error"]["code"] == "context_length_exceeded"
+    assert time.monotonic() - begin < 5   # a second on a quiet machine
+
+
 def test_p087_an_unknown_field_is_told(server):
     status, _, reply = post(server, "/v1/completions", {
         "model": "smollm2", "prompt": "x", "max_tokens": 1, "num_ctx": 4096, "user": "me"})
