@@ -63,6 +63,7 @@ std::shared_ptr<const Request> Completion::make_request(const OrderPart& part) c
   request->prompt = part.prompt;
   request->original_prompt_tokens = static_cast<int32_t>(part.prompt.size());
   request->sampling = request_.order.generation.sampling;
+  request->priority = request_.order.generation.priority;
   request->sampling.seed = request_.seed;
   request->sampling.max_tokens = part.max_tokens;
   if (request_.key != nullptr) {

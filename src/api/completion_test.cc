@@ -360,5 +360,18 @@ TEST(Seeds, a_drawn_seed_is_told_and_differs) {
   EXPECT_EQ(static_cast<int64_t>(rig.sink.last_request()->sampling.seed), -5);
 }
 
+TEST(Priority, what_the_request_says_reaches_the_engine) {
+  ApiRig rig([](const Request&) { return says("x"); });
+  rig.chat("");
+  EXPECT_EQ(rig.sink.last_request()->priority, Priority::kNormal);
+  rig.chat(R"("priority":"high")");
+  EXPECT_EQ(rig.sink.last_request()->priority, Priority::kHigh);
+  rig.complete(R"("prompt":"x","priority":"low")");
+  EXPECT_EQ(rig.sink.last_request()->priority, Priority::kLow);
+  auto reply = rig.chat(R"("priority":"urgent")");
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(json_of(reply)["error"]["param"], "priority");
+}
+
 }  // namespace
 }  // namespace lineshaft::api

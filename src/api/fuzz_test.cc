@@ -25,7 +25,7 @@ const std::vector<std::string> kValues = {
 // Fields that can't be right with any value of a wrong type; the rest may be.
 const std::vector<std::string> kShared = {
     "model", "temperature", "top_p", "n", "max_tokens", "seed", "stop", "stop_token_ids",
-    "logit_bias", "ignore_eos", "stream", "stream_options", "presence_penalty",
+    "logit_bias", "ignore_eos", "priority", "stream", "stream_options", "presence_penalty",
     "frequency_penalty", "top_k", "min_p", "repetition_penalty", "repeat_penalty", "logprobs",
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
     "prompt_cache_retention", "prompt_cache_options", "cache_prompt", "id_slot",

@@ -162,6 +162,19 @@ Status ignore_harmless(Fields& body) {
   return ok_status();
 }
 
+Status read_priority(Fields& body, Priority& priority) {
+  std::string name = "normal";
+  LS_RETURN_IF_ERROR(body.read_string("priority", name));
+  if (name == "high") {
+    priority = Priority::kHigh;
+  } else if (name == "low") {
+    priority = Priority::kLow;
+  } else if (name != "normal") {
+    return field_error("priority", "is \"{}\"; want high, normal or low", shown(name));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status read_max_tokens(Fields& body, std::string_view key, const DialectLimits& limits,
@@ -190,6 +203,7 @@ Status read_generation(Fields& body, const DialectLimits& limits, GenerationOrde
   LS_RETURN_IF_ERROR(read_stop_token_ids(body, limits, sampling.stop_tokens));
   LS_RETURN_IF_ERROR(read_logit_bias(body, limits, sampling.logit_bias));
   LS_RETURN_IF_ERROR(body.read_bool("ignore_eos", sampling.ignore_eos));
+  LS_RETURN_IF_ERROR(read_priority(body, order.priority));
   LS_RETURN_IF_ERROR(read_stream(body, limits, order));
   LS_RETURN_IF_ERROR(refuse_extensions(body));
   return ignore_harmless(body);

@@ -45,6 +45,7 @@ struct GenerationOrder {
   std::string model;
   SamplingParams sampling;        // max_tokens 0: not given; seed 0: see seed_given
   bool seed_given = false;
+  Priority priority = Priority::kNormal;
   std::vector<std::string> stop;  // not empty strings
   bool stream = false;
   bool include_usage = false;
