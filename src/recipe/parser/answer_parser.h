@@ -60,6 +60,8 @@ class AnswerParser {
   int32_t calls() const { return calls_; }
   // Index of the stop string that ended the content; what comes after it is left out.
   std::optional<int32_t> stop() const { return stop_; }
+  // What comes next is reasoning.
+  bool in_reasoning() const { return state_ == State::kReasoning; }
   // Nothing more will come of further pieces.
   bool done() const { return state_ == State::kDone; }
 
