@@ -5,14 +5,16 @@
 
 #include <iostream>
 #include <random>
+#include <utility>
 
 #include "lineshaft/commands.h"
+#include "lineshaft/decode_replies.h"
 #include "lineshaft/exit_code.h"
 #include "lineshaft/json_lines.h"
 #include "lineshaft/recipe_setup.h"
 #include "recipe/dialect/call_id.h"
-#include "recipe/dialect/chat_answer.h"
 #include "recipe/dialect/fields.h"
+#include "recipe/dialect/logprobs.h"
 #include "recipe/parser/token_pieces.h"
 
 namespace lineshaft::app {
@@ -26,7 +28,8 @@ using Start = ParserOptions::Start;
 // One line, read: how to parse, and what.
 struct Order {
   ParserOptions options;
-  recipe::ChatAnswerInfo info;
+  ReplyStart start;
+  const Json* request = nullptr;
   const Json* input = nullptr;
 };
 
@@ -69,6 +72,7 @@ StatusOr<Order> read_order(const RecipeSetup& setup, const Json& line) {
   if (request == line.end()) return invalid_argument("'request' is missing");
   LS_ASSIGN_OR_RETURN(const recipe::ChatOrder chat, setup.read(*request));
   Order order;
+  order.request = &*request;
   if (const auto parsing = line.find("parsing"); parsing != line.end()) {
     LS_ASSIGN_OR_RETURN(order.options, explicit_options(*parsing));
   } else {
@@ -78,96 +82,170 @@ StatusOr<Order> read_order(const RecipeSetup& setup, const Json& line) {
   if (input == line.end() || !input->is_array()) return invalid_argument("'input' is no array");
   order.input = &*input;
   const Start start = order.options.start;
-  order.info.id = "chatcmpl-1";
-  order.info.model = "m";
-  order.info.thinking = start != Start::kContent && start != Start::kCalls;
-  order.info.begins_with_reasoning = start == Start::kReasoning || start == Start::kReasoningGoesOn;
-  order.info.include_usage = chat.generation.include_usage;
+  order.start.thinking = start != Start::kContent && start != Start::kCalls;
+  order.start.begins_with_reasoning =
+      start == Start::kReasoning || start == Start::kReasoningGoesOn;
+  order.start.include_usage = chat.generation.include_usage;
   return order;
 }
 
-// The entry {"ready": {prompt_tokens, cached, fp}}.
-Status read_ready(const Json& ready, Order& order, recipe::ChatUsage& usage) {
-  recipe::Warnings warnings;
-  if (!ready.is_object()) return invalid_argument("'input[].ready' is no object");
-  recipe::Fields fields(ready, "input[].ready", warnings);
-  LS_RETURN_IF_ERROR(fields.read_integer("prompt_tokens", 0, INT32_MAX, usage.prompt_tokens));
-  LS_RETURN_IF_ERROR(fields.read_integer("cached", 0, INT32_MAX, usage.cached_tokens));
-  return fields.read_string("fp", order.info.fingerprint);
+// [log-probability, [[id, log-probability], …]] of one token.
+StatusOr<recipe::AnswerToken> read_logprob(TokenId id, const Json& value) {
+  const Status wrong = invalid_argument("'input[].logprobs' holds what is no log-probability");
+  if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_array()) {
+    return wrong;
+  }
+  recipe::AnswerToken token;
+  token.token = id;
+  token.logprob = value[0].get<float>();
+  for (const Json& other : value[1]) {
+    const bool pair = other.is_array() && other.size() == 2 && other[0].is_number_integer() &&
+                      other[1].is_number();
+    if (!pair) return wrong;
+    token.top.push_back({other[0].get<TokenId>(), other[1].get<float>()});
+  }
+  return token;
 }
 
-// Feeds one entry with text or tokens; returns how many tokens it was.
-StatusOr<int64_t> feed(const Json& entry, const RecipeSetup& setup, recipe::TokenPieces& pieces,
-                       AnswerParser& parser, std::vector<AnswerEvent>& events) {
-  if (entry.contains("logprobs")) {
-    return invalid_argument("'input[].logprobs' is not supported: it comes with a later release");
-  }
-  if (const auto ids = entry.find("token_ids"); ids != entry.end()) {
-    LS_ASSIGN_OR_RETURN(const auto tokens, token_ids(*ids, setup.tokenizer->vocab()->size()));
-    for (const TokenId token : tokens) pieces.push(token, parser, events);
-    return static_cast<int64_t>(tokens.size());
-  }
-  recipe::Warnings warnings;
-  recipe::Fields fields(entry, "input[]", warnings);
-  std::string text;
-  int64_t count = 0;
-  LS_RETURN_IF_ERROR(fields.read_string("text", text));
-  LS_RETURN_IF_ERROR(fields.read_integer("token_count", 0, INT32_MAX, count));
-  parser.push(text, AnswerParser::Origin::kUnknown, events);
-  return count;
-}
+// Parses one line's input and writes the reply as it goes.
+class Decoding {
+ public:
+  Decoding(const RecipeSetup& setup, Order order, DecodedReply& reply)
+      : setup_(setup),
+        order_(std::move(order)),
+        reply_(reply),
+        parser_(order_.options),
+        pieces_(setup.tokenizer->vocab()) {}
 
-StatusOr<Json> decoded(const RecipeSetup& setup, const std::string& text) {
+  Status run() {
+    for (const Json& entry : *order_.input) {
+      if (!entry.is_object()) return invalid_argument("'input' holds an entry that is no object");
+      LS_RETURN_IF_ERROR(take(entry));
+    }
+    begin();
+    parser_.finish(events_);
+    flush();
+    recipe::AnswerEnd end;
+    end.reason = parser_.stop() ? "stop" : finish_;
+    if (end.reason == "stop" && parser_.calls() > 0) end.reason = "tool_calls";
+    if (parser_.stop()) {
+      end.stop_string = order_.options.stops[static_cast<size_t>(*parser_.stop())];
+    }
+    usage_.reasoning_tokens = static_cast<int64_t>(
+        setup_.tokenizer->encode(reasoning_, recipe::Tokenizer::Mode::kSpecial).size());
+    end.usage = usage_;
+    reply_.finish(end);
+    return ok_status();
+  }
+
+  bool has_reasoned() const { return !reasoning_.empty(); }
+
+ private:
+  Status take(const Json& entry) {
+    if (const auto ready = entry.find("ready"); ready != entry.end()) return read_ready(*ready);
+    begin();
+    if (const auto end = entry.find("finish"); end != entry.end()) {
+      if (!end->is_string()) return invalid_argument("'input[].finish' is no string");
+      finish_ = end->get<std::string>();
+      return ok_status();
+    }
+    if (const auto ids = entry.find("token_ids"); ids != entry.end()) {
+      return take_tokens(*ids, entry.value("logprobs", Json()));
+    }
+    recipe::Warnings warnings;
+    recipe::Fields fields(entry, "input[]", warnings);
+    std::string text;
+    int64_t count = 0;
+    LS_RETURN_IF_ERROR(fields.read_string("text", text));
+    LS_RETURN_IF_ERROR(fields.read_integer("token_count", 0, INT32_MAX, count));
+    if (!parser_.stop()) usage_.completion_tokens += count;
+    parser_.push(text, AnswerParser::Origin::kUnknown, events_);
+    flush();
+    return ok_status();
+  }
+
+  // {prompt_tokens, cached, fp}. What comes after the first words is too late to be told.
+  Status read_ready(const Json& ready) {
+    recipe::Warnings warnings;
+    if (!ready.is_object()) return invalid_argument("'input[].ready' is no object");
+    recipe::Fields fields(ready, "input[].ready", warnings);
+    recipe::TokenUsage usage;
+    std::string fingerprint;
+    LS_RETURN_IF_ERROR(fields.read_integer("prompt_tokens", 0, INT32_MAX, usage.prompt_tokens));
+    LS_RETURN_IF_ERROR(fields.read_integer("cached", 0, INT32_MAX, usage.cached_tokens));
+    LS_RETURN_IF_ERROR(fields.read_string("fp", fingerprint));
+    if (begun_) return ok_status();
+    usage_ = usage;
+    order_.start.fingerprint = fingerprint;
+    return ok_status();
+  }
+
+  Status take_tokens(const Json& ids, const Json& logprobs) {
+    const Vocab& vocab = *setup_.tokenizer->vocab();
+    LS_ASSIGN_OR_RETURN(const auto tokens, token_ids(ids, vocab.size()));
+    const bool with_logprobs = !logprobs.is_null();
+    if (with_logprobs && (!logprobs.is_array() || logprobs.size() != tokens.size())) {
+      return invalid_argument("'input[].logprobs' must hold one entry for each of the {} tokens",
+                              tokens.size());
+    }
+    if (!parser_.stop()) usage_.completion_tokens += static_cast<int64_t>(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (with_logprobs) {
+        LS_ASSIGN_OR_RETURN(const auto token, read_logprob(tokens[i], logprobs[i]));
+        logprobs_.push_back(recipe::logprob_json(token, vocab));
+      }
+      const bool reasoned = parser_.in_reasoning();
+      pieces_.push(tokens[i], parser_, events_);
+      // Tokens of a marker are no part of the text.
+      if (events_.empty() && reasoned != parser_.in_reasoning()) logprobs_.clear();
+      if (with_logprobs) flush();
+    }
+    flush();
+    return ok_status();
+  }
+
+  void begin() {
+    if (std::exchange(begun_, true)) return;
+    reply_.begin(order_.start, usage_);
+  }
+
+  // Hands on what the parser gave, the log-probabilities with the first text.
+  void flush() {
+    for (const AnswerEvent& event : events_) {
+      if (event.kind == AnswerEvent::Kind::kReasoning) reasoning_ += event.text;
+      reply_.next(event, std::exchange(logprobs_, Json::array()));
+    }
+    events_.clear();
+  }
+
+  const RecipeSetup& setup_;
+  Order order_;
+  DecodedReply& reply_;
+  AnswerParser parser_;
+  recipe::TokenPieces pieces_;
+  std::vector<AnswerEvent> events_;
+  recipe::TokenUsage usage_;
+  std::string finish_ = "stop";
+  std::string reasoning_;
+  Json logprobs_ = Json::array();  // of tokens whose text is held back
+  bool begun_ = false;
+};
+
+StatusOr<Json> decoded(const RecipeSetup& setup, const std::string& dialect,
+                       const std::string& text) {
   LS_ASSIGN_OR_RETURN(const Json line, parse_json(text));
   LS_ASSIGN_OR_RETURN(Order order, read_order(setup, line));
-  AnswerParser parser(order.options);
-  recipe::TokenPieces pieces(setup.tokenizer->vocab());
-  recipe::ChatUsage usage;
-  std::string finish = "stop";
-  std::vector<std::vector<AnswerEvent>> steps;
-  for (const Json& entry : *order.input) {
-    if (!entry.is_object()) return invalid_argument("'input' holds an entry that is no object");
-    if (const auto ready = entry.find("ready"); ready != entry.end()) {
-      LS_RETURN_IF_ERROR(read_ready(*ready, order, usage));
-    } else if (const auto end = entry.find("finish"); end != entry.end()) {
-      if (!end->is_string()) return invalid_argument("'input[].finish' is no string");
-      finish = end->get<std::string>();
-    } else {
-      LS_ASSIGN_OR_RETURN(const int64_t tokens,
-                          feed(entry, setup, pieces, parser, steps.emplace_back()));
-      usage.completion_tokens += tokens;
-    }
-  }
-  parser.finish(steps.emplace_back());
-  if (parser.stop()) finish = "stop";
-  if (finish == "stop" && parser.calls() > 0) finish = "tool_calls";
-
   std::random_device chance;
   const auto random = [&] { return (uint64_t{chance()} << 32) | chance(); };
-  std::string reasoning;
-  recipe::ChatAnswer answer(order.info, [&](int32_t index) {
-    return recipe::make_call_id(index, order.info.thinking && reasoning.empty(), random(),
-                                random());
+  const bool thinking = order.start.thinking;
+  const Decoding* decoding = nullptr;
+  const auto reply = make_decoded_reply(dialect, *order.request, [&](int32_t index) {
+    return recipe::make_call_id(index, thinking && !decoding->has_reasoned(), random(), random());
   });
-  Json events = Json::array({answer.first()});
-  for (const auto& step : steps) {
-    for (const AnswerEvent& event : step) {
-      if (event.kind == AnswerEvent::Kind::kReasoning) reasoning += event.text;
-      events.push_back(answer.next(event));
-    }
-  }
-  usage.reasoning_tokens = static_cast<int64_t>(
-      setup.tokenizer->encode(reasoning, recipe::Tokenizer::Mode::kSpecial).size());
-  events.push_back(answer.last(finish, usage));
-  Json reply = Json::object();
-  reply["events"] = Json::array();
-  for (Json& event : events) {
-    Json entry = {{"event", nullptr}};
-    entry["data"] = std::move(event);
-    reply["events"].push_back(std::move(entry));
-  }
-  reply["final"] = answer.whole(finish, usage);
-  return reply;
+  Decoding one(setup, std::move(order), *reply);
+  decoding = &one;
+  LS_RETURN_IF_ERROR(one.run());
+  return reply->take();
 }
 
 }  // namespace
@@ -175,20 +253,14 @@ StatusOr<Json> decoded(const RecipeSetup& setup, const std::string& text) {
 int run_decode(const Config& config) {
   const auto setup = open_recipe(config);
   if (!setup.ok()) return fail_load(setup.status());
-  if (config.recipe.dialect != "chat") {
-    return fail(kWrongUse, unimplemented("replies in the dialect '{}' come with a later release; "
-                                         "there is chat", config.recipe.dialect));
-  }
   bool all_good = true;
   const Status status = for_each_line(std::cin, [&](const std::string& line) -> Status {
-    const auto reply = decoded(*setup, line);
+    const auto reply = decoded(*setup, config.recipe.dialect, line);
     all_good = all_good && reply.ok();
     if (!reply.ok()) {
       print_json(error_json(reply.status()));
-    } else if (config.common.json) {
-      print_json(*reply);
     } else {
-      print_json((*reply)["final"]["choices"][0]["message"]);
+      print_json(config.common.json ? *reply : (*reply)["final"]);
     }
     return ok_status();
   });

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 
 import pytest
 
@@ -43,35 +44,75 @@ def test_encode_gives_the_golden_pieces_and_ids(version, dialect):
             assert reply["token_ids"] == expected["token_ids"], case["id"]
 
 
-def shown(message):
-    """The message less the parts of call ids that chance made."""
-    for call in message.get("tool_calls", []):
-        head = 11 if call["id"][8:11] == "ET_" else 8
-        assert len(call["id"]) == head + 24
-        call["id"] = call["id"][:head] + "*"
-    return message
+def without_chance(value):
+    """The value less the parts of call ids that chance made."""
+    return json.loads(re.sub(r"(call_\d\d_(?:ET_)?)[A-Za-z0-9]{24}", r"\1*", json.dumps(value)))
+
+
+def decode_cases(version, dialect):
+    tokenizer = os.path.join(needs("LINESHAFT_TOKENIZERS"), f"deepseek_{version}.json")
+    skipped = [part for part in departures() if part.startswith("parse/")]
+    chosen = [case for case in cases(f"{version}_parse_cases.jsonl") if case["api"] == dialect
+              and not any(part in case["id"] for part in skipped)]
+    lines = "".join(json.dumps({key: case[key] for key in ("request", "parsing", "input")}) + "\n"
+                    for case in chosen)
+    replies = json_lines(run("decode", "--encoding", f"deepseek_{version}", "--tokenizer", tokenizer,
+                             "--dialect", dialect, "--json", stdin=lines).stdout)
+    assert len(replies) == len(chosen) > 70
+    for case, reply in zip(chosen, replies):
+        if case["expected"].get("error"):
+            assert reply["error"]["message"], case["id"]
+        else:
+            assert "error" not in reply, (case["id"], reply)
+            yield case, without_chance(reply)
 
 
 @pytest.mark.parametrize("version", ["v4", "v41"])
 def test_decode_gives_the_golden_messages_and_a_stream_that_joins_to_them(version):
-    tokenizer = os.path.join(needs("LINESHAFT_TOKENIZERS"), f"deepseek_{version}.json")
-    skipped = [part for part in departures() if part.startswith("parse/")]
-    chosen = [case for case in cases(f"{version}_parse_cases.jsonl")
-              if not any(part in case["id"] for part in skipped) and "logprobs" not in case["id"]]
-    lines = "".join(json.dumps({key: case[key] for key in ("request", "parsing", "input")}) + "\n"
-                    for case in chosen)
-    replies = json_lines(run("decode", "--encoding", f"deepseek_{version}", "--tokenizer", tokenizer,
-                             "--dialect", "chat", "--json", stdin=lines).stdout)
-    assert len(replies) == len(chosen) > 100
-    for case, reply in zip(chosen, replies):
-        assert "error" not in reply, (case["id"], reply)
+    for case, reply in decode_cases(version, "chat"):
         final, expected = reply["final"], case["expected"]["final"]
-        choice = final["choices"][0]
+        assert final == expected, case["id"]
         deltas = [event["data"]["choices"][0]["delta"] for event in reply["events"]]
         joined = "".join(delta.get("content") or "" for delta in deltas)
-        assert joined == choice["message"]["content"], case["id"]
-        assert shown(choice["message"]) == expected["choices"][0]["message"], case["id"]
-        assert choice["finish_reason"] == expected["choices"][0]["finish_reason"], case["id"]
+        assert joined == final["choices"][0]["message"]["content"], case["id"]
+
+
+def joined_events(events):
+    """The events with deltas in a row as one, without numbers and whole responses."""
+    out = []
+    for event in events:
+        data = {key: value for key, value in event["data"].items()
+                if key not in ("sequence_number", "response")}
+        assert event["event"] == data["type"]
+        delta = data.pop("delta", None)
+        if isinstance(delta, str):
+            delta = {"text": delta}
+        logprobs = data.pop("logprobs", None) if delta else None
+        last = out[-1] if out else None
+        if delta and last and last["data"] == data and last["delta"].keys() == delta.keys() \
+                and "stop_reason" not in delta:
+            for key in delta:
+                if key != "type":
+                    last["delta"][key] += delta[key]
+            if logprobs:
+                last["logprobs"] += logprobs
+        else:
+            out.append({"data": data, "delta": delta, "logprobs": logprobs})
+    return out
+
+
+@pytest.mark.parametrize("version", ["v4", "v41"])
+@pytest.mark.parametrize("dialect", ["messages", "responses"])
+def test_decode_gives_the_golden_events_and_replies(version, dialect):
+    for case, reply in decode_cases(version, dialect):
+        expected = case["expected"]
+        for number, event in enumerate(reply["events"]):
+            assert event["data"].get("sequence_number", number) == number
+        assert joined_events(reply["events"]) == joined_events(expected["events"]), case["id"]
+        final = {key: reply["final"][key] for key in expected["final"]}
+        assert final == expected["final"], case["id"]
+        if dialect == "responses":
+            assert reply["events"][-1]["data"]["response"] == reply["final"], case["id"]
 
 
 def test_encode_refuses_what_it_does_not_know():

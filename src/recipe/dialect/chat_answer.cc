@@ -9,7 +9,7 @@ using Kind = AnswerEvent::Kind;
 
 }  // namespace
 
-ChatAnswer::ChatAnswer(ChatAnswerInfo info, std::function<std::string(int32_t)> new_call_id)
+ChatAnswer::ChatAnswer(ChatAnswerInfo info, CallIdMaker new_call_id)
     : info_(std::move(info)), new_call_id_(std::move(new_call_id)) {}
 
 Json ChatAnswer::base(std::string_view object) const {
@@ -21,13 +21,13 @@ Json ChatAnswer::base(std::string_view object) const {
   return out;
 }
 
-Json ChatAnswer::chunk(Json delta, const Json& finish_reason) const {
+Json ChatAnswer::chunk(Json delta, const Json& finish_reason, Json logprobs) const {
   Json out = base("chat.completion.chunk");
   out["system_fingerprint"] = info_.fingerprint.empty() ? Json() : Json(info_.fingerprint);
   Json choice = Json::object();
   choice["index"] = 0;
   choice["delta"] = std::move(delta);
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = finish_reason;
   out["choices"] = Json::array({std::move(choice)});
   if (info_.include_usage) out["usage"] = nullptr;
@@ -41,19 +41,27 @@ Json ChatAnswer::first() const {
   return chunk(std::move(delta), nullptr);
 }
 
-Json ChatAnswer::next(const AnswerEvent& event) {
+// Adds to those of the whole answer; returns what a chunk shows.
+Json ChatAnswer::add_logprobs(const char* key, const Json& logprobs) {
+  if (logprobs.empty()) return nullptr;
+  if (logprobs_.is_null()) logprobs_ = Json::object();
+  for (const Json& entry : logprobs) logprobs_[key].push_back(entry);
+  return Json{{key, logprobs}};
+}
+
+Json ChatAnswer::next(const AnswerEvent& event, const Json& logprobs) {
   Json delta = Json::object();
   if (event.kind == Kind::kReasoning) {
     reasoning_ += event.text;
     delta["content"] = nullptr;
     delta["reasoning_content"] = event.text;
-    return chunk(std::move(delta), nullptr);
+    return chunk(std::move(delta), nullptr, add_logprobs("reasoning_content", logprobs));
   }
   if (event.kind == Kind::kContent) {
     content_ += event.text;
     delta["content"] = event.text;
     if (info_.thinking) delta["reasoning_content"] = nullptr;
-    return chunk(std::move(delta), nullptr);
+    return chunk(std::move(delta), nullptr, add_logprobs("content", logprobs));
   }
   Json call = Json::object();
   if (event.kind == Kind::kCall) {
@@ -74,7 +82,7 @@ Json ChatAnswer::next(const AnswerEvent& event) {
   return chunk(std::move(delta), nullptr);
 }
 
-Json ChatAnswer::usage_json(const ChatUsage& usage) const {
+Json ChatAnswer::usage_json(const TokenUsage& usage) const {
   Json out = Json::object();
   out["prompt_tokens"] = usage.prompt_tokens;
   out["completion_tokens"] = usage.completion_tokens;
@@ -90,7 +98,7 @@ Json ChatAnswer::usage_json(const ChatUsage& usage) const {
   return out;
 }
 
-Json ChatAnswer::last(std::string_view finish_reason, const ChatUsage& usage) const {
+Json ChatAnswer::last(std::string_view finish_reason, const TokenUsage& usage) const {
   Json delta = Json::object();
   delta["content"] = "";
   if (info_.thinking) delta["reasoning_content"] = nullptr;
@@ -99,7 +107,7 @@ Json ChatAnswer::last(std::string_view finish_reason, const ChatUsage& usage) co
   return out;
 }
 
-Json ChatAnswer::whole(std::string_view finish_reason, const ChatUsage& usage) const {
+Json ChatAnswer::whole(std::string_view finish_reason, const TokenUsage& usage) const {
   Json message = {{"role", "assistant"}};
   message["content"] = content_;
   if (info_.begins_with_reasoning) message["reasoning_content"] = reasoning_;
@@ -107,12 +115,12 @@ Json ChatAnswer::whole(std::string_view finish_reason, const ChatUsage& usage) c
   Json choice = Json::object();
   choice["index"] = 0;
   choice["message"] = std::move(message);
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs_;
   choice["finish_reason"] = std::string(finish_reason);
   Json out = base("chat.completion");
   out["choices"] = Json::array({std::move(choice)});
   out["usage"] = usage_json(usage);
-  if (!info_.fingerprint.empty()) out["system_fingerprint"] = info_.fingerprint;
+  out["system_fingerprint"] = info_.fingerprint.empty() ? Json() : Json(info_.fingerprint);
   return out;
 }
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "recipe/dialect/stream_part.h"
 #include "recipe/parser/answer_parser.h"
 
 namespace lineshaft::recipe {
@@ -23,39 +23,34 @@ struct ChatAnswerInfo {
   bool include_usage = false;
 };
 
-struct ChatUsage {
-  int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;
-  int64_t completion_tokens = 0;
-  int64_t reasoning_tokens = 0;
-};
-
 class ChatAnswer {
  public:
-  // `new_call_id` gives the id of the call with this index.
-  ChatAnswer(ChatAnswerInfo info, std::function<std::string(int32_t)> new_call_id);
+  ChatAnswer(ChatAnswerInfo info, CallIdMaker new_call_id);
 
   // The first chunk of a stream: the role.
   Json first() const;
-  // The chunk for the next event.
-  Json next(const AnswerEvent& event);
+  // The chunk for the next event. `logprobs`: of the tokens of a text, in OpenAI's form; an empty
+  // array when none were asked for.
+  Json next(const AnswerEvent& event, const Json& logprobs = Json::array());
   // The last chunk: why it ended, and the usage.
-  Json last(std::string_view finish_reason, const ChatUsage& usage) const;
+  Json last(std::string_view finish_reason, const TokenUsage& usage) const;
   // All of it as a chat.completion.
-  Json whole(std::string_view finish_reason, const ChatUsage& usage) const;
+  Json whole(std::string_view finish_reason, const TokenUsage& usage) const;
 
   // Of all events so far.
   const std::string& reasoning() const { return reasoning_; }
 
  private:
-  Json chunk(Json delta, const Json& finish_reason) const;
+  Json chunk(Json delta, const Json& finish_reason, Json logprobs = nullptr) const;
+  Json add_logprobs(const char* key, const Json& logprobs);
   Json base(std::string_view object) const;
-  Json usage_json(const ChatUsage& usage) const;
+  Json usage_json(const TokenUsage& usage) const;
 
   const ChatAnswerInfo info_;
-  const std::function<std::string(int32_t)> new_call_id_;
+  const CallIdMaker new_call_id_;
   std::string reasoning_;
   std::string content_;
+  Json logprobs_;  // null, or those of the content and of the reasoning
   Json calls_ = Json::array();
 };
 

@@ -106,7 +106,8 @@ AnswerParser::Match AnswerParser::find(const Marker* markers, size_t count) cons
 
 void AnswerParser::emit(Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
   if (text.empty() && kind != Kind::kCall) return;
-  if (!out.empty() && out.back().kind == kind && kind != Kind::kCall) {
+  const bool is_text = kind == Kind::kReasoning || kind == Kind::kContent;
+  if (is_text && !out.empty() && out.back().kind == kind) {
     out.back().text += text;
   } else {
     out.push_back({kind, std::string(text)});

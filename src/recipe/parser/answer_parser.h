@@ -50,7 +50,7 @@ class AnswerParser {
 
   explicit AnswerParser(ParserOptions options);
 
-  // Appends what is certain now to `out`; neighbours of one kind are joined.
+  // Appends what is certain now to `out`; texts in a row are joined.
   void push(std::string_view text, Origin origin, std::vector<AnswerEvent>& out);
 
   // The model has ended: what was held back. Calls that are cut stay as they are.
