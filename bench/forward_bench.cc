@@ -1,6 +1,6 @@
 // Speed of the forward pass alone: a prompt of 512 tokens, single decode, decode of 16 sequences.
 //
-// usage: forward_bench MODEL.gguf [threads] [cpu-int8-1|cpu-f32-1] [scalar|avx2|avx512]
+// usage: forward_bench MODEL.gguf [threads] [PROFILE] [scalar|avx2|avx512]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -73,8 +73,10 @@ int run(int argc, char** argv) {
   const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 2;
   model::ForwardOptions options;
   options.isa = kernels::best_isa();
-  if (argc > 3 && std::string_view(argv[3]) == kernels::name_of(kernels::Profile::kCpuF32)) {
-    options.profile = kernels::Profile::kCpuF32;
+  for (const auto profile : kernels::kProfiles) {
+    if (argc > 3 && std::string_view(argv[3]) == kernels::name_of(profile)) {
+      options.profile = profile;
+    }
   }
   for (const auto isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     if (argc > 4 && std::string_view(argv[4]) == kernels::name_of(isa) && kernels::cpu_has(isa)) {

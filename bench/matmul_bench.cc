@@ -1,7 +1,7 @@
 // Matrix products on one thread: GOP/s (2 operations a weight and row) and weight bytes a second,
 // by shape, rows, format and instruction set; beside them the machine's own roofs.
 //
-//   matmul_bench --benchmark_filter='matmul/avx512/int8/Q4_1'
+//   matmul_bench --benchmark_filter='matmul/avx512/int8x2/Q4_1'
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <immintrin.h>
@@ -26,7 +26,7 @@ struct Shape {
 struct Case {
   Isa isa;
   WeightType type;
-  bool int8;
+  int digits;   // of the activations; 0: f32
   Shape shape;
   int64_t m;
 };
@@ -54,11 +54,14 @@ void run_matmul(benchmark::State& state, const Case& c) {
     x[i] = static_cast<float>(static_cast<int64_t>(key.bits(i) % 2001) - 1000) * 1e-3f;
   }
   const Kernels& kernels = kernels_for(c.isa);
-  std::vector<QuantisedBlock> q8(static_cast<size_t>(c.m * k / 32));
+  std::vector<QuantisedBlock<1>> q1(static_cast<size_t>(c.m * k / 32));
+  std::vector<QuantisedBlock<2>> q2(q1.size());
   for (int64_t r = 0; r < c.m; ++r) {
-    kernels.quantise_row(x.data() + r * k, k, q8.data() + r * k / 32);
+    kernels.quantise_row_1(x.data() + r * k, k, q1.data() + r * k / 32);
+    kernels.quantise_row_2(x.data() + r * k, k, q2.data() + r * k / 32);
   }
-  const ActivationRows rows{x.data(), k, c.int8 ? q8.data() : nullptr, k};
+  const ActivationRows rows{x.data(), k, c.digits == 1 ? q1.data() : nullptr,
+                            c.digits == 2 ? q2.data() : nullptr, k};
   for (auto _ : state) {
     kernels.matmul(w, rows, {0, c.m}, {0, w.tile_count()}, y.data(), outputs);
     benchmark::DoNotOptimize(y.data());
@@ -139,8 +142,9 @@ __attribute__((target("avx2"))) void roof_read(benchmark::State& state) {
 }
 
 void register_case(const Case& c) {
+  constexpr const char* kForms[] = {"f32", "int8x1", "int8x2"};
   const std::string name = fmt::format("matmul/{}/{}/{}/{}x{}x{}", name_of(c.isa),
-                                       c.int8 ? "int8" : "f32", info(c.type).name, c.m,
+                                       kForms[c.digits], info(c.type).name, c.m,
                                        c.shape.outputs, c.shape.k);
   benchmark::RegisterBenchmark(name.c_str(),
                                [c](benchmark::State& state) { run_matmul(state, c); })
@@ -160,15 +164,15 @@ void register_all() {
   for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kScalar}) {
     if (!cpu_has(isa)) continue;
     for (int type = 0; type < kWeightTypeCount; ++type) {
-      for (const bool int8 : {true, false}) {
+      for (const int digits : {2, 1, 0}) {
         const auto weight_type = static_cast<WeightType>(type);
         const WeightTypeInfo& format = info(weight_type);
-        if (int8 && !format.quantised) continue;
+        if (digits > 0 && !format.quantised) continue;
         for (Shape shape : shapes) {
           if (shape.k % format.block_elements != 0) shape.k = 768;
           for (const int64_t m : {1, 16, 64, 512}) {
             if (shape.outputs > 4096 && m > 64) continue;
-            register_case({isa, weight_type, int8, shape, m});
+            register_case({isa, weight_type, digits, shape, m});
           }
         }
       }

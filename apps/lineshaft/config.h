@@ -18,7 +18,7 @@ struct ModelConfig {
   std::string model = "smollm2";   // a path or a short name
   std::string tokenizer;           // a tokenizer.json; "": the model file's own
   int threads = 0;                 // 0: one a core that this process may use
-  std::string profile = "cpu-int8-1";
+  std::string profile = "cpu-int8-2";
   std::string kv_type = "auto";    // "f16", "f32"; "auto": f32 with cpu-f32-1, else f16
   std::string kernels = "auto";    // "auto", "scalar", "avx2", "avx512"
 };

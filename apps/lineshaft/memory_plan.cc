@@ -54,8 +54,9 @@ StatusOr<int64_t> pool_blocks(const Config& config, const MemoryPlan& plan, int6
 
 model::ForwardOptions forward_options(const Config& config) {
   model::ForwardOptions options;
-  options.profile = config.model.profile == "cpu-f32-1" ? kernels::Profile::kCpuF32
-                                                        : kernels::Profile::kCpuInt8;
+  for (const kernels::Profile profile : kernels::kProfiles) {
+    if (config.model.profile == kernels::name_of(profile)) options.profile = profile;
+  }
   options.isa = kernels::best_isa();
   if (config.model.kernels == "scalar") options.isa = kernels::Isa::kScalar;
   if (config.model.kernels == "avx2") options.isa = kernels::Isa::kAvx2;

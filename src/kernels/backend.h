@@ -18,27 +18,30 @@
 
 namespace lineshaft::kernels {
 
-// 32 activations of one row in the quantised form: q = round-half-even(x * (16319 / amax)), in
-// [-16319, 16319], scale = amax / 16319; amax below 1e-30 counts as 0 and gives q = 0, scale = 0.
-// q is kept as two int8 digits, q = 128 * high + low, high in [-127, 127], low in [-64, 63]: 16319
-// is the largest q whose digits fit and whose products with any format's 32 weights fit in int32.
-// The negated integer sums serve weight formats with an offset (a weight of q - 8 and the like).
+// 32 activations of one row as integers of one or two int8 digits: q = round-half-even(x * (qmax /
+// amax)), in [-qmax, qmax], scale = amax / qmax; amax below 1e-30 counts as 0 and gives q = 0,
+// scale = 0. One digit: qmax = 127, q = digits[0]. Two: qmax = 16319, q = 128 * digits[0] +
+// digits[1] with digits[1] in [-64, 63]: 16319 is the largest q whose digits fit and whose products
+// with any format's 32 weights fit in int32. The negated integer sums serve weight formats with an
+// offset (a weight of q - 8 and the like).
+template <int kDigits>
 struct QuantisedBlock {
   float scale;
   float sum;             // scale * float(sum of q)
   int32_t neg_sum;       // -(sum of q)
   int32_t neg_sum_low;   // -(sum of the first 16 q)
-  int8_t high[32];
-  int8_t low[32];
+  int8_t digits[kDigits][32];
 };
-static_assert(sizeof(QuantisedBlock) == 80);
+static_assert(sizeof(QuantisedBlock<1>) == 48 && sizeof(QuantisedBlock<2>) == 80);
 
-// Rows of activations, k long. `f32` is always there; the quantised form is there in the int8
-// profile and is then what quantised weights are multiplied with.
+// Rows of activations, k long. `f32` is always there; at most one of the quantised forms is, in the
+// int8 profiles, and is then what quantised weights are multiplied with. Row r of it begins at
+// r * (k / 32); 16-byte aligned.
 struct ActivationRows {
   const float* f32 = nullptr;
   int64_t f32_stride = 0;                 // floats between rows
-  const QuantisedBlock* q8 = nullptr;     // row r begins at q8 + r * (k / 32); 16-byte aligned
+  const QuantisedBlock<1>* q1 = nullptr;
+  const QuantisedBlock<2>* q2 = nullptr;
   int64_t k = 0;
 };
 
@@ -87,11 +90,12 @@ struct Kernels {
   Isa isa;
 
   // One row: x[k] f32 → out[k / 32]. k is a multiple of 32.
-  void (*quantise_row)(const float* x, int64_t k, QuantisedBlock* out);
+  void (*quantise_row_1)(const float* x, int64_t k, QuantisedBlock<1>* out);
+  void (*quantise_row_2)(const float* x, int64_t k, QuantisedBlock<2>* out);
 
   // y[r, o] = sum over k of w[o, k] * x[r, k], for rows [rows.begin, rows.end) and the outputs of
   // tiles [tiles.begin, tiles.end) of 16. y is indexed by absolute row and output; y_stride in
-  // floats. `x.q8` set and w quantised: the int8 form, else the f32 form.
+  // floats. `x.q1` or `x.q2` set and w quantised: the int8 form, else the f32 form.
   void (*matmul)(const PackedMatrix& w, const ActivationRows& x, Range rows, Range tiles, float* y,
                  int64_t y_stride);
 

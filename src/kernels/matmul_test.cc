@@ -77,22 +77,34 @@ std::vector<std::byte> random_rows(WeightType type, int64_t outputs, int64_t k, 
 }
 
 struct Activations {
-  std::vector<float> f32;
-  std::vector<QuantisedBlock> q8;
-  int64_t k;
+  Activations(int64_t m, int64_t row_k) : f32(static_cast<size_t>(m * row_k)), k(row_k) {}
 
-  ActivationRows rows(bool quantised) const {
-    return {f32.data(), k, quantised ? q8.data() : nullptr, k};
+  void quantise() {
+    if (k % 32 != 0) return;
+    const auto m = static_cast<int64_t>(f32.size()) / k;
+    q1.resize(f32.size() / 32);
+    q2.resize(f32.size() / 32);
+    for (int64_t r = 0; r < m; ++r) {
+      ref::quantise_row(f32.data() + r * k, k, q1.data() + r * k / 32);
+      ref::quantise_row(f32.data() + r * k, k, q2.data() + r * k / 32);
+    }
   }
+  // digits 0: f32 only.
+  ActivationRows rows(int digits) const {
+    return {f32.data(), k, digits == 1 ? q1.data() : nullptr, digits == 2 ? q2.data() : nullptr,
+            k};
+  }
+
+  std::vector<float> f32;
+  std::vector<QuantisedBlock<1>> q1;
+  std::vector<QuantisedBlock<2>> q2;
+  int64_t k;
 };
 
 Activations random_activations(int64_t m, int64_t k, Draws& draws) {
-  Activations x{std::vector<float>(static_cast<size_t>(m * k)),
-                std::vector<QuantisedBlock>(static_cast<size_t>(m * k / 32)), k};
+  Activations x(m, k);
   for (float& v : x.f32) v = draws.uniform() * (draws.below(50) == 0 ? 30.0f : 1.0f);
-  for (int64_t r = 0; r < m && k % 32 == 0; ++r) {
-    ref::quantise_row(x.f32.data() + r * k, k, x.q8.data() + r * k / 32);
-  }
+  x.quantise();
   return x;
 }
 
@@ -111,12 +123,14 @@ int64_t differing(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 std::vector<float> twin(WeightType type, const std::vector<std::byte>& rows, int64_t outputs,
-                        const Activations& x, int64_t m, bool quantised) {
+                        const Activations& x, int64_t m, int digits) {
   std::vector<float> y(static_cast<size_t>(m * outputs));
   for (int64_t r = 0; r < m; ++r) {
     float* to = y.data() + r * outputs;
-    if (quantised) {
-      ref::matmul_int8(type, rows, outputs, x.k, x.q8.data() + r * x.k / 32, to);
+    if (digits == 1) {
+      ref::matmul_int8(type, rows, outputs, x.k, x.q1.data() + r * x.k / 32, to);
+    } else if (digits == 2) {
+      ref::matmul_int8(type, rows, outputs, x.k, x.q2.data() + r * x.k / 32, to);
     } else {
       ref::matmul_f32(type, rows, outputs, x.k, x.f32.data() + r * x.k, to);
     }
@@ -139,13 +153,13 @@ TEST_P(MatmulTest, EveryIsaHasTheBitsOfThePlainTwinOnRandomShapes) {
     const Activations x = random_activations(m, k, draws);
     PackedMatrix w(type, outputs, k);
     w.pack_tiles(rows, {0, w.tile_count()});
-    for (const bool quantised : {false, true}) {
-      const bool int8 = quantised && info(type).quantised;
-      const std::vector<float> want = twin(type, rows, outputs, x, m, int8);
+    for (const int digits : {0, 1, 2}) {
+      const int used = info(type).quantised ? digits : 0;
+      const std::vector<float> want = twin(type, rows, outputs, x, m, used);
       for (const Isa isa : machine_isas()) {
-        const std::vector<float> y = product(kernels_for(isa), w, x.rows(quantised), m);
+        const std::vector<float> y = product(kernels_for(isa), w, x.rows(digits), m);
         EXPECT_EQ(differing(y, want), 0) << name_of(isa) << " " << m << " x " << outputs << " x "
-                                         << k << (quantised ? " int8" : " f32");
+                                         << k << ", digits " << digits;
       }
     }
   }
@@ -160,20 +174,20 @@ TEST_P(MatmulTest, AnyCutOfRowsAndTilesGivesTheSameBits) {
   PackedMatrix w(type, outputs, k);
   w.pack_tiles(rows, {0, w.tile_count()});
   for (const Isa isa : machine_isas()) {
-    for (const bool quantised : {false, true}) {
+    for (const int digits : {0, 1, 2}) {
       const Kernels& kernels = kernels_for(isa);
-      const std::vector<float> whole = product(kernels, w, x.rows(quantised), m);
+      const std::vector<float> whole = product(kernels, w, x.rows(digits), m);
       std::vector<float> y(whole.size(), -7.0f);
       for (int64_t r = 0; r < m;) {
         const int64_t r1 = std::min(m, r + 1 + draws.below(20));
         for (int64_t t = 0; t < w.tile_count();) {
           const int64_t t1 = std::min(w.tile_count(), t + 1 + draws.below(5));
-          kernels.matmul(w, x.rows(quantised), {r, r1}, {t, t1}, y.data(), outputs);
+          kernels.matmul(w, x.rows(digits), {r, r1}, {t, t1}, y.data(), outputs);
           t = t1;
         }
         r = r1;
       }
-      EXPECT_EQ(differing(y, whole), 0) << name_of(isa) << (quantised ? " int8" : " f32");
+      EXPECT_EQ(differing(y, whole), 0) << name_of(isa) << ", digits " << digits;
     }
   }
 }
@@ -186,12 +200,24 @@ TEST_P(MatmulTest, F32FormIsCloseToDouble) {
   const Activations x = random_activations(1, k, draws);
   PackedMatrix w(type, outputs, k);
   w.pack_tiles(rows, {0, w.tile_count()});
-  const std::vector<float> y = product(kernels_for(best_isa()), w, x.rows(false), 1);
+  const std::vector<float> y = product(kernels_for(best_isa()), w, x.rows(0), 1);
   const auto row_bytes = static_cast<int64_t>(rows.size()) / outputs;
   for (int64_t o = 0; o < outputs; ++o) {
     const ref::ExactSum exact = ref::dot_f64(type, rows.data() + o * row_bytes, k, x.f32.data());
     EXPECT_NEAR(y[static_cast<size_t>(o)], exact.value, 1e-5 * exact.magnitude);
   }
+}
+
+float value_at(const QuantisedBlock<1>& b, size_t i) { return b.scale * b.digits[0][i]; }
+float value_at(const QuantisedBlock<2>& b, size_t i) {
+  return b.scale * static_cast<float>(128 * b.digits[0][i] + b.digits[1][i]);
+}
+
+template <int kDigits>
+std::vector<float> values_of(const std::vector<QuantisedBlock<kDigits>>& blocks) {
+  std::vector<float> values(32 * blocks.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = value_at(blocks[i / 32], i % 32);
+  return values;
 }
 
 TEST_P(QuantisedMatmulTest, Int8FormErrsByTheActivationsRoundingOnly) {
@@ -200,19 +226,16 @@ TEST_P(QuantisedMatmulTest, Int8FormErrsByTheActivationsRoundingOnly) {
   const int64_t k = 1536, outputs = 20;
   const std::vector<std::byte> rows = random_rows(type, outputs, k, draws);
   const Activations x = random_activations(1, k, draws);
-  std::vector<float> rounded(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) {
-    const QuantisedBlock& b = x.q8[static_cast<size_t>(i / 32)];
-    rounded[static_cast<size_t>(i)] =
-        b.scale * static_cast<float>(128 * b.high[i % 32] + b.low[i % 32]);
-  }
   PackedMatrix w(type, outputs, k);
   w.pack_tiles(rows, {0, w.tile_count()});
-  const std::vector<float> y = product(kernels_for(best_isa()), w, x.rows(true), 1);
   const auto row_bytes = static_cast<int64_t>(rows.size()) / outputs;
-  for (int64_t o = 0; o < outputs; ++o) {
-    const ref::ExactSum exact = ref::dot_f64(type, rows.data() + o * row_bytes, k, rounded.data());
-    EXPECT_NEAR(y[static_cast<size_t>(o)], exact.value, 1e-5 * exact.magnitude);
+  for (const int digits : {1, 2}) {
+    const std::vector<float> rounded = digits == 1 ? values_of(x.q1) : values_of(x.q2);
+    const std::vector<float> y = product(kernels_for(best_isa()), w, x.rows(digits), 1);
+    for (int64_t o = 0; o < outputs; ++o) {
+      const auto exact = ref::dot_f64(type, rows.data() + o * row_bytes, k, rounded.data());
+      EXPECT_NEAR(y[static_cast<size_t>(o)], exact.value, 1e-5 * exact.magnitude) << digits;
+    }
   }
 }
 
@@ -231,20 +254,20 @@ TEST_P(QuantisedMatmulTest, ExtremeQuantsAndActivationsStayExact) {
                               (block_has_min(type) && (at - min == 0 || at - min == 1));
       if (!scale_byte) rows[i] = static_cast<std::byte>(fill);
     }
-    Activations x{std::vector<float>(3 * k), std::vector<QuantisedBlock>(3 * k / 32), k};
+    Activations x(3, k);
     for (int64_t i = 0; i < 3 * k; ++i) {
       const float alternating = i % 2 == 0 ? 1.0f : -1.0f;
       x.f32[static_cast<size_t>(i)] = i < k ? 1.0f : i < 2 * k ? -1.0f : alternating;
     }
-    for (int64_t r = 0; r < 3; ++r) {
-      ref::quantise_row(x.f32.data() + r * k, k, x.q8.data() + r * k / 32);
-    }
+    x.quantise();
     PackedMatrix w(type, outputs, k);
     w.pack_tiles(rows, {0, 1});
-    const std::vector<float> want = twin(type, rows, outputs, x, 3, true);
-    for (const Isa isa : machine_isas()) {
-      EXPECT_EQ(differing(product(kernels_for(isa), w, x.rows(true), 3), want), 0)
-          << name_of(isa) << " fill " << fill;
+    for (const int digits : {1, 2}) {
+      const std::vector<float> want = twin(type, rows, outputs, x, 3, digits);
+      for (const Isa isa : machine_isas()) {
+        EXPECT_EQ(differing(product(kernels_for(isa), w, x.rows(digits), 3), want), 0)
+            << name_of(isa) << " fill " << fill << ", digits " << digits;
+      }
     }
   }
 }
@@ -253,9 +276,33 @@ INSTANTIATE_TEST_SUITE_P(Types, MatmulTest, testing::ValuesIn(types(false)), nam
 INSTANTIATE_TEST_SUITE_P(Types, QuantisedMatmulTest, testing::ValuesIn(types(true)),
                          name_of_param);
 
+template <int kDigits>
+void quantise(const Kernels& kernels, const std::vector<float>& x,
+              std::vector<QuantisedBlock<kDigits>>& out) {
+  out.resize(x.size() / 32);
+  const auto k = static_cast<int64_t>(x.size());
+  if constexpr (kDigits == 1) {
+    kernels.quantise_row_1(x.data(), k, out.data());
+  } else {
+    kernels.quantise_row_2(x.data(), k, out.data());
+  }
+}
+
+template <int kDigits>
+void expect_bits_of_the_twin(const std::vector<float>& x) {
+  std::vector<QuantisedBlock<kDigits>> want(x.size() / 32), got;
+  ref::quantise_row(x.data(), static_cast<int64_t>(x.size()), want.data());
+  for (const Isa isa : machine_isas()) {
+    quantise(kernels_for(isa), x, got);
+    EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0)
+        << name_of(isa) << ", digits " << kDigits;
+  }
+}
+
 TEST(QuantiseRowTest, EveryIsaHasTheBitsOfThePlainTwin) {
   Draws draws(7);
   for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
     const int64_t k = 32 * (1 + draws.below(20));
     std::vector<float> x(static_cast<size_t>(k));
     const float size = std::ldexp(1.0f, static_cast<int>(draws.below(120)) - 60);
@@ -263,30 +310,31 @@ TEST(QuantiseRowTest, EveryIsaHasTheBitsOfThePlainTwin) {
     // Exact halves: the rounding must be to even.
     if (trial % 7 == 0) {
       for (int64_t i = 0; i < k; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i % 16) + 0.5f;
-      for (int64_t b = 0; b < k / 32; ++b) x[static_cast<size_t>(32 * b + 31)] = 16319.0f;
+      const float amax = trial % 2 == 0 ? 16319.0f : 127.0f;
+      for (int64_t b = 0; b < k / 32; ++b) x[static_cast<size_t>(32 * b + 31)] = amax;
     }
-    std::vector<QuantisedBlock> want(static_cast<size_t>(k / 32)), got(want.size());
-    ref::quantise_row(x.data(), k, want.data());
-    for (const Isa isa : machine_isas()) {
-      kernels_for(isa).quantise_row(x.data(), k, got.data());
-      EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0)
-          << name_of(isa) << " trial " << trial;
-    }
+    expect_bits_of_the_twin<1>(x);
+    expect_bits_of_the_twin<2>(x);
   }
 }
 
-TEST(QuantiseRowTest, KeepsFifteenBits) {
+template <int kDigits>
+void expect_half_a_step(double qmax) {
   Draws draws(8);
   std::vector<float> x(64);
   for (float& v : x) v = draws.uniform();
-  std::vector<QuantisedBlock> q(2);
-  kernels_for(best_isa()).quantise_row(x.data(), 64, q.data());
+  std::vector<QuantisedBlock<kDigits>> q;
+  quantise(kernels_for(best_isa()), x, q);
+  const std::vector<float> values = values_of(q);
   for (size_t i = 0; i < x.size(); ++i) {
-    const QuantisedBlock& b = q[i / 32];
-    const double value = static_cast<double>(b.scale) * (128 * b.high[i % 32] + b.low[i % 32]);
-    EXPECT_NEAR(value, x[i], 0.501 * b.scale) << i;
-    EXPECT_LE(b.scale, 1.0f / 16319.0f);
+    EXPECT_NEAR(values[i], x[i], 0.501 * q[i / 32].scale) << i;
+    EXPECT_LE(q[i / 32].scale, 1.0001 / qmax);
   }
+}
+
+TEST(QuantiseRowTest, KeepsEightOrFifteenBits) {
+  expect_half_a_step<1>(127);
+  expect_half_a_step<2>(16319);
 }
 
 TEST(QuantiseRowTest, TinyInfiniteAndNanActivationsGiveDefinedBlocks) {
@@ -294,17 +342,24 @@ TEST(QuantiseRowTest, TinyInfiniteAndNanActivationsGiveDefinedBlocks) {
     std::vector<float> x(64, 0.25f);
     x[5] = v;
     for (const Isa isa : machine_isas()) {
-      std::vector<QuantisedBlock> q(2);
-      kernels_for(isa).quantise_row(x.data(), 64, q.data());
-      for (const int8_t digit : q[0].high) EXPECT_GE(digit, -127) << name_of(isa);
-      for (const int8_t digit : q[0].low) EXPECT_TRUE(digit >= -64 && digit <= 63) << name_of(isa);
-      EXPECT_EQ(q[1].high[0], 127) << name_of(isa);
-      EXPECT_EQ(q[1].low[0], 63) << name_of(isa);
-      std::vector<float> tiny(32, 1e-31f);
-      kernels_for(isa).quantise_row(tiny.data(), 32, q.data());
-      EXPECT_EQ(q[0].scale, 0.0f) << name_of(isa);
-      EXPECT_EQ(q[0].high[0], 0) << name_of(isa);
-      EXPECT_EQ(q[0].low[0], 0) << name_of(isa);
+      SCOPED_TRACE(name_of(isa));
+      std::vector<QuantisedBlock<1>> q1;
+      std::vector<QuantisedBlock<2>> q2;
+      quantise(kernels_for(isa), x, q1);
+      quantise(kernels_for(isa), x, q2);
+      for (const int8_t digit : q1[0].digits[0]) EXPECT_GE(digit, -127);
+      for (const int8_t digit : q2[0].digits[0]) EXPECT_GE(digit, -127);
+      for (const int8_t digit : q2[0].digits[1]) EXPECT_TRUE(digit >= -64 && digit <= 63);
+      EXPECT_EQ(q1[1].digits[0][0], 127);
+      EXPECT_EQ(q2[1].digits[0][0], 127);
+      EXPECT_EQ(q2[1].digits[1][0], 63);
+      quantise(kernels_for(isa), std::vector<float>(32, 1e-31f), q1);
+      quantise(kernels_for(isa), std::vector<float>(32, 1e-31f), q2);
+      EXPECT_EQ(q1[0].scale, 0.0f);
+      EXPECT_EQ(q2[0].scale, 0.0f);
+      EXPECT_EQ(q1[0].digits[0][0], 0);
+      EXPECT_EQ(q2[0].digits[0][0], 0);
+      EXPECT_EQ(q2[0].digits[1][0], 0);
     }
   }
 }

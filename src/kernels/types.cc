@@ -34,7 +34,12 @@ std::string_view name_of(Isa isa) {
 }
 
 std::string_view name_of(Profile profile) {
-  return profile == Profile::kCpuF32 ? "cpu-f32-1" : "cpu-int8-1";
+  switch (profile) {
+    case Profile::kCpuF32: return "cpu-f32-1";
+    case Profile::kCpuInt8: return "cpu-int8-1";
+    case Profile::kCpuInt8Fast: return "cpu-int8-2";
+  }
+  return "unknown";
 }
 
 std::string_view name_of(KvType type) { return type == KvType::kF32 ? "f32" : "f16"; }

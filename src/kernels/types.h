@@ -12,8 +12,12 @@ enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
 
 // How a model is computed; part of every KV block's name. Two profiles never share KV.
 //   cpu-f32-1:  float activations; the oracle against references
-//   cpu-int8-1: row-local activations of two int8 digits for quantised weights; the default
-enum class Profile : uint8_t { kCpuF32, kCpuInt8 };
+//   cpu-int8-1: row-local activations of two int8 digits for quantised weights
+//   cpu-int8-2: one digit, two for the input of a feed-forward layer's down projection only, which
+//               is where one digit costs the most (docs/numerics.md)
+enum class Profile : uint8_t { kCpuF32, kCpuInt8, kCpuInt8Fast };
+inline constexpr Profile kProfiles[] = {Profile::kCpuF32, Profile::kCpuInt8,
+                                        Profile::kCpuInt8Fast};
 
 enum class KvType : uint8_t { kF32, kF16 };
 
@@ -33,7 +37,7 @@ struct WeightTypeInfo {
 
 const WeightTypeInfo& info(WeightType type);
 std::string_view name_of(Isa isa);         // "scalar", "avx2", "avx512"
-std::string_view name_of(Profile profile); // "cpu-f32-1", "cpu-int8-1"
+std::string_view name_of(Profile profile); // "cpu-f32-1", "cpu-int8-1", "cpu-int8-2"
 std::string_view name_of(KvType type);     // "f32", "f16"
 
 }  // namespace lineshaft::kernels

@@ -23,6 +23,12 @@ constexpr int64_t kGroup = RowBuffer::kGroup;
 // In a step of at most this many rows each rank norms and quantises all rows for itself.
 int64_t private_rows_max(int thread_count) { return thread_count > 1 ? 2 * thread_count : 0; }
 
+// Int8 digits of a matrix's input, but for down projections; 0: f32.
+int input_digits(Profile profile) {
+  return profile == Profile::kCpuF32 ? 0 : profile == Profile::kCpuInt8 ? 2 : 1;
+}
+int down_digits(Profile profile) { return profile == Profile::kCpuF32 ? 0 : 2; }
+
 // Calls work(r) for the rows of `runs` that lie within `within`.
 template <typename Work>
 void for_rows(std::span<const Range> runs, Range within, const Work& work) {
@@ -67,9 +73,10 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
   const ModelSpec& s = spec();
   const int64_t rows = options_.step_tokens_max;
   const int64_t private_rows = std::min(rows, private_rows_max(thread_count_));
-  shared_ = Residual(rows, s.hidden);
+  const int digits = input_digits(options_.profile), fine = down_digits(options_.profile);
+  shared_ = Residual(rows, s.hidden, digits);
   for (int i = 0; i < thread_count_; ++i) {
-    private_.emplace_back(private_rows, s.hidden);
+    private_.emplace_back(private_rows, s.hidden, digits);
     attention_scratch_.emplace_back(
         kernels::attention_scratch_floats(attention_shape(s, 0, options_.kv_type,
                                                           options_.block_tokens)));
@@ -77,13 +84,13 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
   q_ = ProductBuffer(rows, s.q_size());
   k_ = ProductBuffer(rows, s.kv_size());
   v_ = ProductBuffer(rows, s.kv_size());
-  attended_ = RowBuffer(rows, s.q_size());
+  attended_ = RowBuffer(rows, s.q_size(), digits);
   projected_ = ProductBuffer(rows, s.hidden);
   gate_ = ProductBuffer(rows, s.ffn);
   up_ = ProductBuffer(rows, s.ffn);
-  activated_ = RowBuffer(rows, s.ffn);
+  activated_ = RowBuffer(rows, s.ffn, fine);
   logits_stride_ = round_up(s.vocab, kTile);
-  head_input_ = RowBuffer(options_.logit_rows_max, s.hidden);
+  head_input_ = RowBuffer(options_.logit_rows_max, s.hidden, digits);
   logits_ = Buffer<float>(options_.logit_rows_max * logits_stride_);
   row_sequence_.reserve(static_cast<size_t>(rows));
   logit_runs_.reserve(static_cast<size_t>(options_.logit_rows_max));
@@ -98,8 +105,9 @@ Forward::~Forward() = default;
 int64_t activation_bytes(const ModelSpec& s, const ForwardOptions& options, int thread_count) {
   const auto floats = [](int64_t n) { return static_cast<int64_t>(Buffer<float>::bytes_of(n)); };
   const int64_t rows = options.step_tokens_max;
+  const int digits = input_digits(options.profile), fine = down_digits(options.profile);
   const auto residual = [&](int64_t n) {
-    return floats(n * s.hidden) + floats(s.hidden) + RowBuffer::bytes(n, s.hidden);
+    return floats(n * s.hidden) + floats(s.hidden) + RowBuffer::bytes(n, s.hidden, digits);
   };
   const int64_t private_rows = std::min(rows, private_rows_max(thread_count));
   const auto shape = attention_shape(s, 0, options.kv_type, options.block_tokens);
@@ -107,9 +115,9 @@ int64_t activation_bytes(const ModelSpec& s, const ForwardOptions& options, int 
   bytes += thread_count * (residual(private_rows) +
                            floats(kernels::attention_scratch_floats(shape)));
   bytes += ProductBuffer::bytes(rows, s.q_size()) + 2 * ProductBuffer::bytes(rows, s.kv_size());
-  bytes += RowBuffer::bytes(rows, s.q_size()) + ProductBuffer::bytes(rows, s.hidden);
-  bytes += 2 * ProductBuffer::bytes(rows, s.ffn) + RowBuffer::bytes(rows, s.ffn);
-  bytes += RowBuffer::bytes(options.logit_rows_max, s.hidden);
+  bytes += RowBuffer::bytes(rows, s.q_size(), digits) + ProductBuffer::bytes(rows, s.hidden);
+  bytes += 2 * ProductBuffer::bytes(rows, s.ffn) + RowBuffer::bytes(rows, s.ffn, fine);
+  bytes += RowBuffer::bytes(options.logit_rows_max, s.hidden, digits);
   const int64_t logits = round_up(s.vocab, kTile);
   return bytes + floats(options.logit_rows_max * logits);
 }
@@ -131,7 +139,7 @@ void Forward::make_layers() {
 }
 
 bool Forward::quantises(const PackedMatrix& matrix) const {
-  return options_.profile == Profile::kCpuInt8 && kernels::info(matrix.type()).quantised;
+  return options_.profile != Profile::kCpuF32 && kernels::info(matrix.type()).quantised;
 }
 
 int32_t Forward::rope_index(const LayerSpec& layer) {
@@ -339,7 +347,9 @@ void Forward::multiply(const PackedMatrix& matrix, const RowBuffer& x, Range til
 
 kernels::ActivationRows Forward::activations(const PackedMatrix& matrix,
                                              const RowBuffer& x) const {
-  return {x.f32.get(), x.width, quantises(matrix) ? x.q8.get() : nullptr, x.width};
+  if (!quantises(matrix)) return {x.f32.get(), x.width, nullptr, nullptr, x.width};
+  return {x.f32.get(), x.width, x.digits == 1 ? x.q1.get() : nullptr,
+          x.digits == 2 ? x.q2.get() : nullptr, x.width};
 }
 
 // The three projections as one list of tiles, so that one cut balances all.

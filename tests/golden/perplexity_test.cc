@@ -1,4 +1,4 @@
-// What is at stake: quality as users get it. Perplexity of the default profile on a public text
+// What is at stake: quality as users get it. Perplexity of the int8 profiles on a public text
 // may exceed that of float32 weights and activations by 0.6 % (tests/golden/logits/README.md).
 #include <gtest/gtest.h>
 
@@ -26,7 +26,10 @@ struct Case {
   double reference;
 };
 
-class PerplexityTest : public ::testing::TestWithParam<Case> {};
+class PerplexityTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void check(kernels::Profile profile);
+};
 
 std::vector<TokenId> text_tokens(const model::GgufFile& file) {
   auto data = model::load_tokenizer_data(file);
@@ -45,7 +48,14 @@ std::vector<TokenId> text_tokens(const model::GgufFile& file) {
   return ids;
 }
 
-TEST_P(PerplexityTest, StaysWithin06PercentOfFloat) {
+TEST_P(PerplexityTest, TwoDigitsStayWithin06PercentOfFloat) {
+  check(kernels::Profile::kCpuInt8);
+}
+TEST_P(PerplexityTest, OneDigitStaysWithin06PercentOfFloat) {
+  check(kernels::Profile::kCpuInt8Fast);
+}
+
+void PerplexityTest::check(kernels::Profile profile) {
   const auto file = testing::file_from_environment(GetParam().environment);
   if (file == nullptr) {
     GTEST_SKIP() << GetParam().environment << " does not name the model file";
@@ -53,6 +63,7 @@ TEST_P(PerplexityTest, StaysWithin06PercentOfFloat) {
   const auto ids = text_tokens(*file);
   ASSERT_GE(ids.size(), kChunks * kContext);
   model::ForwardOptions options;
+  options.profile = profile;
   options.isa = kernels::best_isa();
   options.step_tokens_max = kStep;
   options.logit_rows_max = kStep;
@@ -75,8 +86,8 @@ TEST_P(PerplexityTest, StaysWithin06PercentOfFloat) {
   }
   ASSERT_EQ(count, 6120);
   const double perplexity = std::exp(sum / static_cast<double>(count));
-  std::printf("%s cpu-int8-1: perplexity %.4f, float %.4f\n", GetParam().name, perplexity,
-              GetParam().reference);
+  std::printf("%s %s: perplexity %.4f, float %.4f\n", GetParam().name,
+              std::string(kernels::name_of(profile)).c_str(), perplexity, GetParam().reference);
   EXPECT_LE(perplexity, GetParam().reference * 1.006);
   EXPECT_GE(perplexity, GetParam().reference * 0.994);
 }

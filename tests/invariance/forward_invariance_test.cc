@@ -154,7 +154,7 @@ class TinyInvarianceTest : public ::testing::TestWithParam<Case> {};
 TEST_P(TinyInvarianceTest, RowsDependOnTheirOwnSequenceOnly) {
   const auto file = testing::tiny_file(testing::tiny_model(GetParam().family, GetParam().type, 3));
   const auto weights = testing::load_weights(file);
-  for (const Profile profile : {Profile::kCpuF32, Profile::kCpuInt8}) {
+  for (const Profile profile : kernels::kProfiles) {
     check_model(weights, profile, 40, RngKey(11));
     if (HasFatalFailure()) return;
   }
@@ -186,7 +186,7 @@ TEST_P(RealInvarianceTest, RowsDependOnTheirOwnSequenceOnly) {
   auto file = testing::file_from_environment(GetParam());
   if (file == nullptr) GTEST_SKIP() << GetParam() << " does not name the model file";
   const auto weights = testing::load_weights(std::move(file));
-  for (const Profile profile : {Profile::kCpuF32, Profile::kCpuInt8}) {
+  for (const Profile profile : kernels::kProfiles) {
     const auto tokens = random_tokens(24, weights->spec().vocab, RngKey(17));
     const Logits plain =
         token_by_token(weights, {profile, kernels::best_isa(), 2}, tokens);

@@ -231,6 +231,8 @@ TEST(WorkerInvariance, RandomTinyModels) {
       {ModelFamily::kLlama, WeightType::kQ4_1, kernels::Profile::kCpuInt8, kernels::KvType::kF16},
       {ModelFamily::kLlama, WeightType::kQ4_1, kernels::Profile::kCpuF32, kernels::KvType::kF32},
       {ModelFamily::kQwen2, WeightType::kQ8_0, kernels::Profile::kCpuInt8, kernels::KvType::kF32},
+      {ModelFamily::kQwen3, WeightType::kQ6_K, kernels::Profile::kCpuInt8Fast,
+       kernels::KvType::kF16},
       {ModelFamily::kQwen3, WeightType::kF16, kernels::Profile::kCpuF32, kernels::KvType::kF16},
       {ModelFamily::kGemma3, WeightType::kQ4_K, kernels::Profile::kCpuInt8, kernels::KvType::kF16},
       {ModelFamily::kGemma3, WeightType::kQ5_0, kernels::Profile::kCpuF32, kernels::KvType::kF16},
@@ -251,7 +253,7 @@ void check_real(const char* name) {
   const auto file = testing::file_from_environment(name);
   if (file == nullptr) GTEST_SKIP() << name << " is not set: no real model to try";
   const auto weights = testing::load_weights(file);
-  for (const auto profile : {kernels::Profile::kCpuInt8, kernels::Profile::kCpuF32}) {
+  for (const auto profile : kernels::kProfiles) {
     const System system{weights, profile, kernels::KvType::kF16};
     check_manners(system, random_requests(9, 3, 40, 3, 40'000), 5);
     check_prefix_hit(system, 40'000);

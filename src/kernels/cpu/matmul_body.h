@@ -15,13 +15,14 @@ namespace {
 #define LS_UNROLL _Pragma("GCC unroll 16")
 
 // A group of kTiles tiles x kRows rows is computed at once: rows share the unpacking of weights,
-// tiles share the loads of activations; each pair holds two integer and a float register.
+// tiles share the loads of activations; each pair holds an integer register for each digit and a
+// float register.
 #if defined(LS_TARGET_AVX512)
 constexpr int kInt8Tiles = 2;
-constexpr int kInt8Rows = 4;
+constexpr int int8_rows(int) { return 4; }
 #else
 constexpr int kInt8Tiles = 1;
-constexpr int kInt8Rows = 2;
+constexpr int int8_rows(int digits) { return digits == 1 ? 3 : 2; }
 #endif
 
 // What a group reads of the weights; the positions move on from block to block.
@@ -33,9 +34,9 @@ struct WeightCursor {
 };
 
 // Adds steps kStep … kEnd - 1 (8 k each) of a block to the dots of a group.
-template <int kBits, int kTiles, int kRows, int kStep, int kEnd>
-LS_INLINE void dot_steps(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
-                         Dot<kBits> (*dot)[kRows]) {
+template <int kBits, int kDigits, int kTiles, int kRows, int kStep, int kEnd>
+LS_INLINE void dot_steps(const WeightCursor& w, const QuantisedBlock<kDigits>* x, int64_t stride,
+                         Dot<kBits, kDigits> (*dot)[kRows]) {
   Bytes w0[kTiles], w1[kTiles];
   LS_UNROLL
   for (int t = 0; t < kTiles; ++t) {
@@ -46,12 +47,11 @@ LS_INLINE void dot_steps(const WeightCursor& w, const QuantisedBlock* x, int64_t
     LS_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const int step = kBits == 6 ? kStep % 2 : kStep;
-      dot_add<kBits>(dot[t][r], w0[t], w1[t], x[r * stride].high + 8 * kStep,
-                     x[r * stride].low + 8 * kStep, step);
+      dot_add(dot[t][r], w0[t], w1[t], x[r * stride].digits[0] + 8 * kStep, step);
     }
   }
   if constexpr (kStep + 1 < kEnd) {
-    dot_steps<kBits, kTiles, kRows, kStep + 1, kEnd>(w, x, stride, dot);
+    dot_steps<kBits, kDigits, kTiles, kRows, kStep + 1, kEnd>(w, x, stride, dot);
   }
 }
 
@@ -67,18 +67,18 @@ LS_INLINE Ints dot_start(int32_t neg_sum) {
 }
 
 // The exact dots of a block's 32 k.
-template <WeightType kType, int kTiles, int kRows>
-LS_INLINE void block_dots(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
+template <WeightType kType, int kDigits, int kTiles, int kRows>
+LS_INLINE void block_dots(const WeightCursor& w, const QuantisedBlock<kDigits>* x, int64_t stride,
                           Ints (*result)[kRows]) {
   constexpr int kBits = packed_layout(kType).bits;
-  Dot<kBits> dot[kTiles][kRows];
+  Dot<kBits, kDigits> dot[kTiles][kRows];
   LS_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const Ints start = dot_start<kType>(x[r * stride].neg_sum);
     LS_UNROLL
-    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<kBits>(start);
+    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<kBits, kDigits>(start);
   }
-  dot_steps<kBits, kTiles, kRows, 0, 4>(w, x, stride, dot);
+  dot_steps<kBits, kDigits, kTiles, kRows, 0, 4>(w, x, stride, dot);
   LS_UNROLL
   for (int r = 0; r < kRows; ++r) {
     LS_UNROLL
@@ -87,19 +87,19 @@ LS_INLINE void block_dots(const WeightCursor& w, const QuantisedBlock* x, int64_
 }
 
 // Half a block of Q6_K: its dots times the half's sub-scales, added to result.
-template <int kTiles, int kRows, int kHalf>
-LS_INLINE void half_dots(const WeightCursor& w, const QuantisedBlock* x, int64_t stride,
+template <int kDigits, int kTiles, int kRows, int kHalf>
+LS_INLINE void half_dots(const WeightCursor& w, const QuantisedBlock<kDigits>* x, int64_t stride,
                          Ints (*result)[kRows]) {
-  Dot<6> dot[kTiles][kRows];
+  Dot<6, kDigits> dot[kTiles][kRows];
   LS_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    const QuantisedBlock& b = x[r * stride];
+    const QuantisedBlock<kDigits>& b = x[r * stride];
     const int32_t neg_sum = kHalf == 0 ? b.neg_sum_low : b.neg_sum - b.neg_sum_low;
     const Ints start = dot_start<WeightType::kQ6_K>(neg_sum);
     LS_UNROLL
-    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<6>(start);
+    for (int t = 0; t < kTiles; ++t) dot[t][r] = dot_begin<6, kDigits>(start);
   }
-  dot_steps<6, kTiles, kRows, 2 * kHalf, 2 * kHalf + 2>(w, x, stride, dot);
+  dot_steps<6, kDigits, kTiles, kRows, 2 * kHalf, 2 * kHalf + 2>(w, x, stride, dot);
   LS_UNROLL
   for (int t = 0; t < kTiles; ++t) {
     const unsigned char* sub = w.scales + t * w.tile_bytes + kHalf * kTileOutputs;
@@ -113,22 +113,22 @@ LS_INLINE void half_dots(const WeightCursor& w, const QuantisedBlock* x, int64_t
 }
 
 // One block of 32 k: the group's chains go on by one or two links.
-template <WeightType kType, int kTiles, int kRows>
-LS_INLINE void add_block(const WeightCursor& w, const Scales* head, const QuantisedBlock* x,
-                         int64_t stride, Floats (*acc)[kRows]) {
+template <WeightType kType, int kDigits, int kTiles, int kRows>
+LS_INLINE void add_block(const WeightCursor& w, const Scales* head,
+                         const QuantisedBlock<kDigits>* x, int64_t stride, Floats (*acc)[kRows]) {
   Ints dot[kTiles][kRows];
   if constexpr (kType == WeightType::kQ6_K) {
-    half_dots<kTiles, kRows, 0>(w, x, stride, dot);
-    half_dots<kTiles, kRows, 1>(w, x, stride, dot);
+    half_dots<kDigits, kTiles, kRows, 0>(w, x, stride, dot);
+    half_dots<kDigits, kTiles, kRows, 1>(w, x, stride, dot);
   } else {
-    block_dots<kType, kTiles, kRows>(w, x, stride, dot);
+    block_dots<kType, kDigits, kTiles, kRows>(w, x, stride, dot);
   }
   LS_UNROLL
   for (int t = 0; t < kTiles; ++t) {
     const Scales s = block_scales<kType>(head[t], w.scales + t * w.tile_bytes, w.lane);
     LS_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const QuantisedBlock& b = x[r * stride];
+      const QuantisedBlock<kDigits>& b = x[r * stride];
       acc[t][r] = fma(floats_of(dot[t][r]), mul(s.scale, floats_set(b.scale)), acc[t][r]);
       if constexpr (packed_layout(kType).has_min) {
         acc[t][r] = fma(s.min, floats_set(b.sum), acc[t][r]);
@@ -139,9 +139,9 @@ LS_INLINE void add_block(const WeightCursor& w, const Scales* head, const Quanti
 
 // A group's products, kLanes outputs of each tile; blocks of 32 k ascending, one chain an output.
 // Touches what lies prefetch_bytes ahead, so that the next tiles are on their way.
-template <WeightType kType, int kTiles, int kRows>
-void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes, const QuantisedBlock* x,
-                float* y, int64_t y_stride) {
+template <WeightType kType, int kDigits, int kTiles, int kRows>
+void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes,
+                const QuantisedBlock<kDigits>* x, float* y, int64_t y_stride) {
   constexpr PackedLayout kLayout = packed_layout(kType);
   using Stream = ScaleStream<kType>;
   const int64_t stride = blocks;
@@ -160,7 +160,7 @@ void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes, const Qu
     }
     w.scales += Stream::kHeadBytes;
     for (int part = 0; part < Stream::kParts; ++part) {
-      add_block<kType, kTiles, kRows>(w, head, x, stride, acc);
+      add_block<kType, kDigits, kTiles, kRows>(w, head, x, stride, acc);
       LS_UNROLL
       for (int t = 0; t < kTiles; ++t) {
         LS_UNROLL
@@ -182,24 +182,27 @@ void int8_group(WeightCursor w, int64_t blocks, int64_t prefetch_bytes, const Qu
   }
 }
 
-using Int8Group = void (*)(WeightCursor, int64_t, int64_t, const QuantisedBlock*, float*, int64_t);
+template <int kDigits>
+using Int8Group = void (*)(WeightCursor, int64_t, int64_t, const QuantisedBlock<kDigits>*, float*,
+                           int64_t);
 
 // int8_group of `rows` rows, 1 … kRows.
-template <WeightType kType, int kTiles, int kRows = kInt8Rows>
-LS_INLINE Int8Group int8_group_of(int64_t rows) {
+template <WeightType kType, int kDigits, int kTiles, int kRows = int8_rows(kDigits)>
+LS_INLINE Int8Group<kDigits> int8_group_of(int64_t rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return int8_group_of<kType, kTiles, kRows - 1>(rows);
+    if (rows < kRows) return int8_group_of<kType, kDigits, kTiles, kRows - 1>(rows);
   }
-  return int8_group<kType, kTiles, kRows>;
+  return int8_group<kType, kDigits, kTiles, kRows>;
 }
 
 LS_INLINE int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // Rows [rows.begin, rows.end) times kTiles tiles from `tile`. The last tile may have fewer outputs
 // than 16: its results go through `part`.
-template <WeightType kType, int kTiles>
-LS_INLINE void int8_tiles(const PackedView& w, const ActivationRows& x, Range rows, int64_t tile,
-                          float* y, int64_t y_stride) {
+template <WeightType kType, int kTiles, int kDigits>
+LS_INLINE void int8_tiles(const PackedView& w, const QuantisedBlock<kDigits>* x, Range rows,
+                          int64_t tile, float* y, int64_t y_stride) {
+  constexpr int kInt8Rows = int8_rows(kDigits);
   constexpr int kOutputs = kTiles * kTileOutputs;
   const int64_t blocks = w.k / 32;
   const unsigned char* data = w.data + tile * w.tile_bytes;
@@ -213,9 +216,9 @@ LS_INLINE void int8_tiles(const PackedView& w, const ActivationRows& x, Range ro
     const bool direct = outputs == kOutputs;
     for (int lane = 0; lane < kTileOutputs; lane += kLanes) {
       const WeightCursor cursor{data, scales, w.tile_bytes, lane};
-      int8_group_of<kType, kTiles>(count)(cursor, blocks, prefetch_bytes, x.q8 + r * blocks,
-                                          (direct ? whole : part) + lane,
-                                          direct ? y_stride : kOutputs);
+      int8_group_of<kType, kDigits, kTiles>(count)(cursor, blocks, prefetch_bytes, x + r * blocks,
+                                                   (direct ? whole : part) + lane,
+                                                   direct ? y_stride : kOutputs);
     }
     for (int64_t i = 0; i < count && !direct; ++i) {
       for (int64_t o = 0; o < outputs; ++o) whole[i * y_stride + o] = part[i * kOutputs + o];
@@ -226,10 +229,11 @@ LS_INLINE void int8_tiles(const PackedView& w, const ActivationRows& x, Range ro
 // Rows whose quantised form stays in half of a 1 MiB second-level cache while tiles stream by.
 constexpr int64_t kRowBlockBytes = 512 << 10;
 
-template <WeightType kType>
-void matmul_int8(const PackedView& w, const ActivationRows& x, Range rows, Range tiles, float* y,
-                 int64_t y_stride) {
-  const int64_t row_bytes = w.k / 32 * static_cast<int64_t>(sizeof(QuantisedBlock));
+template <WeightType kType, int kDigits>
+void matmul_int8(const PackedView& w, const QuantisedBlock<kDigits>* x, Range rows, Range tiles,
+                 float* y, int64_t y_stride) {
+  constexpr int kInt8Rows = int8_rows(kDigits);
+  const int64_t row_bytes = w.k / 32 * static_cast<int64_t>(sizeof *x);
   const int64_t groups = kRowBlockBytes / (row_bytes * kInt8Rows);
   const int64_t block_rows = (groups > 0 ? groups : 1) * kInt8Rows;
   for (int64_t r = rows.begin; r < rows.end; r += block_rows) {
@@ -359,7 +363,8 @@ template <WeightType kType>
 LS_INLINE void matmul_of(const PackedView& w, const ActivationRows& x, Range rows, Range tiles,
                          float* y, int64_t y_stride) {
   if constexpr (packed_layout(kType).bits != 0) {
-    if (x.q8 != nullptr) return matmul_int8<kType>(w, x, rows, tiles, y, y_stride);
+    if (x.q1 != nullptr) return matmul_int8<kType>(w, x.q1, rows, tiles, y, y_stride);
+    if (x.q2 != nullptr) return matmul_int8<kType>(w, x.q2, rows, tiles, y, y_stride);
   }
   matmul_f32<kType>(w, x, rows, tiles, y, y_stride);
 }

@@ -12,7 +12,8 @@ namespace lineshaft::kernels::LS_TARGET {
 const Kernels& table() {
   static constexpr Kernels kTable = {
       .isa = LS_TARGET_ISA,
-      .quantise_row = quantise_row,
+      .quantise_row_1 = quantise_row<1>,
+      .quantise_row_2 = quantise_row<2>,
       .matmul = matmul,
       .rms_norm = rms_norm,
       .add = add_rows,

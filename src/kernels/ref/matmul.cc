@@ -10,19 +10,24 @@
 namespace lineshaft::kernels::ref {
 namespace {
 
+int32_t value(const QuantisedBlock<1>& x, int i) { return x.digits[0][i]; }
+int32_t value(const QuantisedBlock<2>& x, int i) { return 128 * x.digits[0][i] + x.digits[1][i]; }
+
 // The sum over [begin, end) of (quant - bias) * q.
-int32_t integer_dot(WeightType type, const uint8_t* quants, const QuantisedBlock& x, int begin,
-                    int end) {
+template <int kDigits>
+int32_t integer_dot(WeightType type, const uint8_t* quants, const QuantisedBlock<kDigits>& x,
+                    int begin, int end) {
   int32_t sum = 0;
   for (int i = begin; i < end; ++i) {
-    sum += (quants[i] - block_bias(type)) * (128 * x.high[i] + x.low[i]);
+    sum += (quants[i] - block_bias(type)) * value(x, i);
   }
   return sum;
 }
 
 // acc plus the contribution of 32 weights.
-float add_part(WeightType type, const std::byte* block, int part, const QuantisedBlock& x,
-               float acc) {
+template <int kDigits>
+float add_part(WeightType type, const std::byte* block, int part,
+               const QuantisedBlock<kDigits>& x, float acc) {
   uint8_t quants[32];
   block_quants(type, block, part, quants);
   float scale = f16_to_f32(load_u16(block + block_d_offset(type)));
@@ -43,29 +48,32 @@ float add_part(WeightType type, const std::byte* block, int part, const Quantise
 
 }  // namespace
 
-void quantise_row(const float* x, int64_t k, QuantisedBlock* out) {
+template <int kDigits>
+void quantise_row(const float* x, int64_t k, QuantisedBlock<kDigits>* out) {
+  constexpr float kMax = kDigits == 1 ? 127.0f : 16319.0f;
   for (int64_t b = 0; b < k / 32; ++b) {
     float amax = 0.0f;
     for (int i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[b * 32 + i]));
     const bool empty = amax < 1e-30f;
     int32_t sums[2] = {0, 0};
     for (int i = 0; i < 32; ++i) {
-      const float scaled = empty ? 0.0f : x[b * 32 + i] * (16319.0f / amax);
+      const float scaled = empty ? 0.0f : x[b * 32 + i] * (kMax / amax);
       const auto q = static_cast<int32_t>(std::nearbyint(scaled));
-      const int32_t high = static_cast<int32_t>(std::floor((q + 64) / 128.0));
-      out[b].high[i] = static_cast<int8_t>(high);
-      out[b].low[i] = static_cast<int8_t>(q - 128 * high);
+      const int32_t high = kDigits == 1 ? q : static_cast<int32_t>(std::floor((q + 64) / 128.0));
+      out[b].digits[0][i] = static_cast<int8_t>(high);
+      if (kDigits == 2) out[b].digits[kDigits - 1][i] = static_cast<int8_t>(q - 128 * high);
       sums[i / 16] += q;
     }
-    out[b].scale = empty ? 0.0f : amax / 16319.0f;
+    out[b].scale = empty ? 0.0f : amax / kMax;
     out[b].sum = out[b].scale * static_cast<float>(sums[0] + sums[1]);
     out[b].neg_sum = -(sums[0] + sums[1]);
     out[b].neg_sum_low = -sums[0];
   }
 }
 
+template <int kDigits>
 void matmul_int8(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,
-                 const QuantisedBlock* x, float* y) {
+                 const QuantisedBlock<kDigits>* x, float* y) {
   const WeightTypeInfo& format = info(type);
   const int parts = format.block_elements / 32;
   const std::byte* block = weights.data();
@@ -78,6 +86,13 @@ void matmul_int8(WeightType type, std::span<const std::byte> weights, int64_t ou
     y[o] = acc;
   }
 }
+
+template void quantise_row(const float*, int64_t, QuantisedBlock<1>*);
+template void quantise_row(const float*, int64_t, QuantisedBlock<2>*);
+template void matmul_int8(WeightType, std::span<const std::byte>, int64_t, int64_t,
+                          const QuantisedBlock<1>*, float*);
+template void matmul_int8(WeightType, std::span<const std::byte>, int64_t, int64_t,
+                          const QuantisedBlock<2>*, float*);
 
 void matmul_f32(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,
                 const float* x, float* y) {

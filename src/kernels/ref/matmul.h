@@ -10,13 +10,15 @@
 
 namespace lineshaft::kernels::ref {
 
-// As Kernels::quantise_row.
-void quantise_row(const float* x, int64_t k, QuantisedBlock* out);
+// As Kernels::quantise_row_1 and quantise_row_2.
+template <int kDigits>
+void quantise_row(const float* x, int64_t k, QuantisedBlock<kDigits>* out);
 
 // y[o] = the int8 form's product of one row of activations (k / 32 blocks) with each of `outputs`
 // rows of `weights`, a quantised format as in the file.
+template <int kDigits>
 void matmul_int8(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,
-                 const QuantisedBlock* x, float* y);
+                 const QuantisedBlock<kDigits>* x, float* y);
 
 // The f32 form of the same, for any format.
 void matmul_f32(WeightType type, std::span<const std::byte> weights, int64_t outputs, int64_t k,

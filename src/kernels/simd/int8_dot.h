@@ -1,7 +1,7 @@
 // Registers of the int8 matrix product: one register's worth of outputs (kLanes) at a time.
 //
 // Bytes: quants of kLanes outputs x 4 k, as in a packed tile; Ints and Floats: one value an output;
-// Dot<bits>: an exact integer dot in the making. To be included by files of cpu/isa only, after the
+// Dot<bits, digits>: an exact integer dot in the making. To be included by files of cpu/isa only, after the
 // rules of f32x16.h. All integer results are exact, so the three bodies agree.
 #pragma once
 
@@ -23,10 +23,9 @@ struct Ints {
 struct Bytes {
   __m512i v;
 };
-template <int kBits>
+template <int kBits, int kDigits>
 struct Dot {
-  __m512i high;
-  __m512i low;
+  __m512i digit[kDigits];
 };
 }  // namespace
 
@@ -69,34 +68,45 @@ LS_INLINE Ints ints_byte(Bytes four, int i) {
   return {_mm512_and_si512(_mm512_srli_epi32(four.v, 8 * i), _mm512_set1_epi32(255))};
 }
 
-template <int kBits>
-LS_INLINE Dot<kBits> dot_begin(Ints start) {
-  return {_mm512_setzero_si512(), start.v};
+template <int kBits, int kDigits>
+LS_INLINE Dot<kBits, kDigits> dot_begin(Ints start) {
+  Dot<kBits, kDigits> dot;
+  dot.digit[0] = _mm512_setzero_si512();
+  dot.digit[kDigits - 1] = start.v;
+  return dot;
 }
 LS_INLINE __m512i four_k(const int8_t* x) {
   int32_t four;
   memcpy(&four, x, 4);
   return _mm512_set1_epi32(four);
 }
-template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* high, const int8_t* low,
+template <int kBits, int kDigits>
+LS_INLINE void dot_add(Dot<kBits, kDigits>& dot, Bytes w0, Bytes w1, const int8_t* x,
                        int /*step*/) {
-  dot.high = _mm512_dpbusd_epi32(dot.high, w0.v, four_k(high));
-  dot.low = _mm512_dpbusd_epi32(dot.low, w0.v, four_k(low));
-  dot.high = _mm512_dpbusd_epi32(dot.high, w1.v, four_k(high + 4));
-  dot.low = _mm512_dpbusd_epi32(dot.low, w1.v, four_k(low + 4));
+  for (int d = 0; d < kDigits; ++d) {
+    dot.digit[d] = _mm512_dpbusd_epi32(dot.digit[d], w0.v, four_k(x + 32 * d));
+  }
+  for (int d = 0; d < kDigits; ++d) {
+    dot.digit[d] = _mm512_dpbusd_epi32(dot.digit[d], w1.v, four_k(x + 32 * d + 4));
+  }
 }
-template <int kBits>
-LS_INLINE Ints dot_end(Dot<kBits> dot) {
-  return {_mm512_add_epi32(_mm512_slli_epi32(dot.high, 7), dot.low)};
+template <int kBits, int kDigits>
+LS_INLINE Ints dot_end(Dot<kBits, kDigits> dot) {
+  if constexpr (kDigits == 1) return {dot.digit[0]};
+  return {_mm512_add_epi32(_mm512_slli_epi32(dot.digit[0], 7), dot.digit[kDigits - 1])};
 }
 
-LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
+template <int kDigits>
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* to) {
   const __m512i q = _mm512_cvtps_epi32(a.v);
-  const __m512i digit = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7);
-  const __m512i rest = _mm512_sub_epi32(q, _mm512_slli_epi32(digit, 7));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm512_cvtepi32_epi8(digit));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm512_cvtepi32_epi8(rest));
+  if constexpr (kDigits == 1) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(q));
+  } else {
+    const __m512i digit = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7);
+    const __m512i rest = _mm512_sub_epi32(q, _mm512_slli_epi32(digit, 7));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(digit));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 32), _mm512_cvtepi32_epi8(rest));
+  }
   return _mm512_reduce_add_epi32(q);
 }
 
@@ -118,10 +128,9 @@ struct Bytes {
 // 4 bits: 8 pairs of 2 x 15 x 127; 5 bits: 4 x (2 x 31 x 127); 6 bits: 2 x (2 x 63 x 127), all
 // below 2^15. 8 bits: |w| <= 128 unsigned, the sign moved to x: 2 x 128 x 127 < 2^15, each widened.
 // Widening weighs the digits.
-template <int kBits>
+template <int kBits, int kDigits>
 struct Dot {
-  __m256i high;
-  __m256i low;
+  __m256i digit[kDigits];
   __m256i wide;
 };
 }  // namespace
@@ -167,13 +176,18 @@ LS_INLINE Ints ints_byte(Bytes four, int i) {
   return {_mm256_and_si256(_mm256_srli_epi32(four.v, 8 * i), _mm256_set1_epi32(255))};
 }
 
-template <int kBits>
-LS_INLINE Dot<kBits> dot_begin(Ints start) {
-  return {_mm256_setzero_si256(), _mm256_setzero_si256(), start.v};
+template <int kBits, int kDigits>
+LS_INLINE Dot<kBits, kDigits> dot_begin(Ints start) {
+  Dot<kBits, kDigits> dot;
+  for (int d = 0; d < kDigits; ++d) dot.digit[d] = _mm256_setzero_si256();
+  dot.wide = start.v;
+  return dot;
 }
-LS_INLINE __m256i widen(__m256i high, __m256i low) {
-  return _mm256_add_epi32(_mm256_madd_epi16(high, _mm256_set1_epi16(128)),
-                          _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+template <int kDigits>
+LS_INLINE __m256i widen(const __m256i* pairs) {
+  const __m256i low = _mm256_madd_epi16(pairs[kDigits - 1], _mm256_set1_epi16(1));
+  if constexpr (kDigits == 1) return low;
+  return _mm256_add_epi32(_mm256_madd_epi16(pairs[0], _mm256_set1_epi16(128)), low);
 }
 LS_INLINE __m256i four_k(const int8_t* x) {
   int32_t four;
@@ -187,9 +201,11 @@ LS_INLINE __m256i pairs_of_signed(Bytes w, __m256i x) {
 // Left alone, GCC 12 computes all products of a block before it adds any, and spills them (4 bits,
 // 64 rows: 190 against 250 GOP/s).
 LS_INLINE void keep_order(__m256i& sum) { asm("" : "+x"(sum)); }
-LS_INLINE void add_signed(__m256i& wide, Bytes w, const int8_t* high, const int8_t* low) {
-  wide = _mm256_add_epi32(
-      wide, widen(pairs_of_signed(w, four_k(high)), pairs_of_signed(w, four_k(low))));
+template <int kDigits>
+LS_INLINE void add_signed(__m256i& wide, Bytes w, const int8_t* x) {
+  __m256i pairs[kDigits];
+  for (int d = 0; d < kDigits; ++d) pairs[d] = pairs_of_signed(w, four_k(x + 32 * d));
+  wide = _mm256_add_epi32(wide, widen<kDigits>(pairs));
   keep_order(wide);
 }
 LS_INLINE void add_pairs(__m256i& narrow, Bytes w0, Bytes w1, const int8_t* x, bool first) {
@@ -199,24 +215,24 @@ LS_INLINE void add_pairs(__m256i& narrow, Bytes w0, Bytes w1, const int8_t* x, b
   keep_order(narrow);
 }
 // step: 0 … 3 within the 32 k, in order; 6 bits: within the 16 k, 0 and 1.
-template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, Bytes w0, Bytes w1, const int8_t* high, const int8_t* low,
-                       int step) {
+template <int kBits, int kDigits>
+LS_INLINE void dot_add(Dot<kBits, kDigits>& dot, Bytes w0, Bytes w1, const int8_t* x, int step) {
   if constexpr (kBits == 8) {
-    add_signed(dot.wide, w0, high, low);
-    add_signed(dot.wide, w1, high + 4, low + 4);
+    add_signed<kDigits>(dot.wide, w0, x);
+    add_signed<kDigits>(dot.wide, w1, x + 4);
     return;
   }
   constexpr int kStepsNarrow = kBits == 4 ? 4 : kBits == 5 ? 2 : 1;
-  add_pairs(dot.high, w0, w1, high, step % kStepsNarrow == 0);
-  add_pairs(dot.low, w0, w1, low, step % kStepsNarrow == 0);
+  for (int d = 0; d < kDigits; ++d) {
+    add_pairs(dot.digit[d], w0, w1, x + 32 * d, step % kStepsNarrow == 0);
+  }
   if (step % kStepsNarrow == kStepsNarrow - 1) {
-    dot.wide = _mm256_add_epi32(dot.wide, widen(dot.high, dot.low));
+    dot.wide = _mm256_add_epi32(dot.wide, widen<kDigits>(dot.digit));
     keep_order(dot.wide);
   }
 }
-template <int kBits>
-LS_INLINE Ints dot_end(Dot<kBits> dot) {
+template <int kBits, int kDigits>
+LS_INLINE Ints dot_end(Dot<kBits, kDigits> dot) {
   return {dot.wide};
 }
 
@@ -233,13 +249,18 @@ LS_INLINE void store_bytes(__m256i a, __m256i b, int8_t* to) {
       _mm_packs_epi16(_mm256_castsi256_si128(mixed), _mm256_extracti128_si256(mixed, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
-LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
+template <int kDigits>
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* to) {
   const __m256i q0 = _mm256_cvtps_epi32(a.lo);
   const __m256i q1 = _mm256_cvtps_epi32(a.hi);
-  const Digits d0 = digits_of(q0);
-  const Digits d1 = digits_of(q1);
-  store_bytes(d0.high, d1.high, high);
-  store_bytes(d0.low, d1.low, low);
+  if constexpr (kDigits == 1) {
+    store_bytes(q0, q1, to);
+  } else {
+    const Digits d0 = digits_of(q0);
+    const Digits d1 = digits_of(q1);
+    store_bytes(d0.high, d1.high, to);
+    store_bytes(d0.low, d1.low, to + 32);
+  }
   const __m256i eights = _mm256_add_epi32(q0, q1);
   const __m128i fours =
       _mm_add_epi32(_mm256_castsi256_si128(eights), _mm256_extracti128_si256(eights, 1));
@@ -261,7 +282,7 @@ struct Ints {
 struct Bytes {
   unsigned char v[4 * kLanes];
 };
-template <int kBits>
+template <int kBits, int kDigits>
 struct Dot {
   int32_t v[kLanes];
 };
@@ -315,34 +336,42 @@ LS_INLINE Bytes bytes_right(Bytes a, int bits) {
 }
 LS_INLINE Ints ints_byte(Bytes four, int byte) { LS_EACH(Ints, four.v[4 * i + byte]); }
 
-template <int kBits>
-LS_INLINE Dot<kBits> dot_begin(Ints start) {
-  LS_EACH(Dot<kBits>, start.v[i]);
+template <int kBits, int kDigits>
+LS_INLINE Dot<kBits, kDigits> dot_begin(Ints start) {
+  Dot<kBits, kDigits> r;
+  memcpy(r.v, start.v, sizeof r.v);
+  return r;
 }
-template <int kBits>
-LS_INLINE void dot_add(Dot<kBits>& dot, const Bytes& w0, const Bytes& w1, const int8_t* high,
-                       const int8_t* low, int) {
+template <int kDigits>
+LS_INLINE int32_t value_of(const int8_t* x) {
+  return kDigits == 1 ? x[0] : 128 * x[0] + x[32];
+}
+template <int kBits, int kDigits>
+LS_INLINE void dot_add(Dot<kBits, kDigits>& dot, const Bytes& w0, const Bytes& w1, const int8_t* x,
+                       int) {
   for (int i = 0; i < kLanes; ++i) {
     for (int j = 0; j < 4; ++j) {
-      dot.v[i] += w0.v[4 * i + j] * (128 * high[j] + low[j]) +
-                  w1.v[4 * i + j] * (128 * high[4 + j] + low[4 + j]);
+      dot.v[i] += w0.v[4 * i + j] * value_of<kDigits>(x + j) +
+                  w1.v[4 * i + j] * value_of<kDigits>(x + 4 + j);
     }
   }
 }
-template <int kBits>
-LS_INLINE Ints dot_end(Dot<kBits> dot) {
+template <int kBits, int kDigits>
+LS_INLINE Ints dot_end(Dot<kBits, kDigits> dot) {
   LS_EACH(Ints, dot.v[i]);
 }
 
 #undef LS_EACH
 
-LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
+template <int kDigits>
+LS_INLINE int32_t store_digits(f32x16 a, int8_t* to) {
   int32_t sum = 0;
   for (int i = 0; i < 16; ++i) {
     // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
     const auto q = static_cast<int32_t>((a.v[i] + 12582912.0f) - 12582912.0f);
-    high[i] = static_cast<int8_t>((q + 64) >> 7);
-    low[i] = static_cast<int8_t>(q - 128 * high[i]);
+    const int32_t high = kDigits == 1 ? q : (q + 64) >> 7;
+    to[i] = static_cast<int8_t>(high);
+    if (kDigits == 2) to[32 + i] = static_cast<int8_t>(q - 128 * high);
     sum += q;
   }
   return sum;
@@ -351,11 +380,11 @@ LS_INLINE int32_t store_digits(f32x16 a, int8_t* high, int8_t* low) {
 #endif
 
 // What each operation means, for all bodies:
-//   dot_begin(start), dot_add(dot, w0, w1, high, low, step), dot_end(dot): start plus, for each
-//     step of 8 k, the dots of w0 with x[0 .. 4) and of w1 with x[4 .. 8), x = 128 * high + low;
-//     quants unsigned, digits as in QuantisedBlock
-//   store_digits(a, ...)   16 values in [-16319, 16319], rounded to nearest even, as digits; their
-//     sum
+//   dot_begin(start), dot_add(dot, w0, w1, x, step), dot_end(dot): start plus, for each step of
+//     8 k, the dots of w0 with the first four activations at x and of w1 with the next four; quants
+//     unsigned; x in digits as in QuantisedBlock, the second digits 32 bytes behind the first
+//   store_digits(a, to)   16 values within the digits' range, rounded to nearest even, as digits;
+//     their sum
 //   ints_byte(four, i)   byte i of each output's four
 
 }  // namespace lineshaft::kernels::LS_TARGET
