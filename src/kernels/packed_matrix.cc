@@ -49,6 +49,13 @@ void pack_plain(int element_bytes, const std::byte* row, int64_t k, Lane lane) {
   }
 }
 
+uint32_t four(const uint8_t* q) {
+  uint32_t value;
+  std::memcpy(&value, q, 4);
+  return value;
+}
+void put_four(uint32_t value, std::byte* to) { std::memcpy(to, &value, 4); }
+
 // Spreads the 32 quants of one output over its bytes of the quants region.
 void pack_quants(int bits, const uint8_t* q, std::byte* to, int lane) {
   std::byte* bytes = to + 4 * lane;
@@ -56,22 +63,23 @@ void pack_quants(int bits, const uint8_t* q, std::byte* to, int lane) {
     for (int g = 0; g < 8; ++g) std::memcpy(bytes + 64 * g, q + 4 * g, 4);
     return;
   }
+  // Four quants at a time, a byte each: none reaches into its neighbour's byte.
   for (int j = 0; j < 4; ++j) {
-    for (int i = 0; i < 4; ++i) {
-      const int low = q[8 * j + i] & 15;
-      const int high = q[8 * j + 4 + i] & 15;
-      bytes[64 * j + i] = static_cast<std::byte>(low | high << 4);
+    const uint32_t low = four(q + 8 * j) & 0x0f0f0f0fu;
+    const uint32_t high = four(q + 8 * j + 4) & 0x0f0f0f0fu;
+    put_four(low | high << 4, bytes + 64 * j);
+  }
+  if (bits == 5) {
+    uint32_t all = 0;
+    for (int g = 0; g < 8; ++g) all |= (four(q + 4 * g) >> 4 & 0x01010101u) << g;
+    put_four(all, bytes + 256);
+  }
+  for (int half = 0; bits == 6 && half < 2; ++half) {
+    uint32_t all = 0;
+    for (int g = 0; g < 4; ++g) {
+      all |= (four(q + 16 * half + 4 * g) >> 4 & 0x03030303u) << (2 * g);
     }
-  }
-  for (int i = 0; bits == 5 && i < 4; ++i) {
-    int all = 0;
-    for (int g = 0; g < 8; ++g) all |= (q[4 * g + i] >> 4) << g;
-    bytes[256 + i] = static_cast<std::byte>(all);
-  }
-  for (int i = 0; bits == 6 && i < 8; ++i) {
-    int all = 0;
-    for (int g = 0; g < 4; ++g) all |= (q[16 * (i / 4) + 4 * g + i % 4] >> 4) << (2 * g);
-    bytes[256 + 64 * (i / 4) + i % 4] = static_cast<std::byte>(all);
+    put_four(all, bytes + 256 + 64 * half);
   }
 }
 

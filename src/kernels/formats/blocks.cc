@@ -1,5 +1,7 @@
 #include "kernels/formats/blocks.h"
 
+#include <cstring>
+
 namespace lineshaft::kernels {
 namespace {
 
@@ -23,22 +25,13 @@ unsigned q6_k(const std::byte* block, int part, int i) {
   return (low & 15u) | (high & 3u) << 4;
 }
 
-unsigned quant(WeightType type, const std::byte* block, int part, int i) {
-  switch (type) {
-    case WeightType::kQ4_0: return nibble_of_16(block + 2, i);
-    case WeightType::kQ4_1: return nibble_of_16(block + 4, i);
-    case WeightType::kQ5_0:
-      return nibble_of_16(block + 6, i) | ((u8(block + 2, i / 8) >> (i % 8)) & 1u) << 4;
-    case WeightType::kQ5_1:
-      return nibble_of_16(block + 8, i) | ((u8(block + 4, i / 8) >> (i % 8)) & 1u) << 4;
-    case WeightType::kQ8_0: return u8(block + 2, i) ^ 0x80u;
-    case WeightType::kQ4_K: return nibble_of_k(block + 16, part, i);
-    case WeightType::kQ5_K:
-      return nibble_of_k(block + 48, part, i) | ((u8(block + 16, i) >> part) & 1u) << 4;
-    case WeightType::kQ6_K: return q6_k(block, part, i);
-    default: return 0;
-  }
+template <typename Quant>
+void fill(uint8_t* q, const Quant& quant) {
+  for (int i = 0; i < 32; ++i) q[i] = static_cast<uint8_t>(quant(i));
 }
+
+// Bit i of 32 bits, as the fifth bit of a quant.
+unsigned fifth_of_32(uint32_t bits, int i) { return (bits >> i & 1u) << 4; }
 
 }  // namespace
 
@@ -63,7 +56,25 @@ SubScales block_sub_scales(WeightType type, const std::byte* block, int part) {
 }
 
 void block_quants(WeightType type, const std::byte* block, int part, uint8_t* q) {
-  for (int i = 0; i < 32; ++i) q[i] = static_cast<uint8_t>(quant(type, block, part, i));
+  uint32_t bits = 0;
+  switch (type) {
+    case WeightType::kQ4_0: return fill(q, [&](int i) { return nibble_of_16(block + 2, i); });
+    case WeightType::kQ4_1: return fill(q, [&](int i) { return nibble_of_16(block + 4, i); });
+    case WeightType::kQ5_0:
+      std::memcpy(&bits, block + 2, 4);
+      return fill(q, [&](int i) { return nibble_of_16(block + 6, i) | fifth_of_32(bits, i); });
+    case WeightType::kQ5_1:
+      std::memcpy(&bits, block + 4, 4);
+      return fill(q, [&](int i) { return nibble_of_16(block + 8, i) | fifth_of_32(bits, i); });
+    case WeightType::kQ8_0: return fill(q, [&](int i) { return u8(block + 2, i) ^ 0x80u; });
+    case WeightType::kQ4_K: return fill(q, [&](int i) { return nibble_of_k(block + 16, part, i); });
+    case WeightType::kQ5_K:
+      return fill(q, [&](int i) {
+        return nibble_of_k(block + 48, part, i) | ((u8(block + 16, i) >> part) & 1u) << 4;
+      });
+    case WeightType::kQ6_K: return fill(q, [&](int i) { return q6_k(block, part, i); });
+    default: return fill(q, [](int) { return 0u; });
+  }
 }
 
 }  // namespace lineshaft::kernels
