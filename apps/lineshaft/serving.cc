@@ -74,6 +74,11 @@ StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenMode
                                    unix_seconds);
 }
 
+StatusOr<recipe::ChatFormat> chat_format(const OpenModel& model) {
+  return recipe::chat_format_of_template(model.tokenizer, model.chat_template, model.name,
+                                         unix_seconds);
+}
+
 std::string weight_format(const model::GgufFile& file) {
   std::array<uint64_t, kernels::kWeightTypeCount> bytes{};
   for (const auto& tensor : file.tensors()) bytes[static_cast<size_t>(tensor.type)] += tensor.bytes;
@@ -91,7 +96,7 @@ StatusOr<std::unique_ptr<Serving>> Serving::start(const Config& config,
   LocalEngine::Options options;
   options.metrics = &out->metrics_;
   LS_ASSIGN_OR_RETURN(out->engine_, LocalEngine::start(model, config, options));
-  auto chat = chat_encoder(model.open);
+  auto chat = chat_format(model.open);
   out->chat_ = chat.ok();
   out->keys_ = !config.serve.keys_file.empty();
   out->model_name_ = served_name(config, model.open);

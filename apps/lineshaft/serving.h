@@ -18,6 +18,9 @@ api::ServerConfig server_config(const Config& config);
 // The chat encoder for the model's template, or why there is none.
 StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenModel& model);
 
+// How the model is talked to, by its template; or why it isn't.
+StatusOr<recipe::ChatFormat> chat_format(const OpenModel& model);
+
 // "Q4_1": the format that most of the model's bytes have.
 std::string weight_format(const model::GgufFile& file);
 

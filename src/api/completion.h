@@ -1,10 +1,10 @@
 // Completion: one HTTP request for text, from its submission to the last byte of its reply. The one
-// path for both dialects, streamed or whole. Lives on the reactor thread.
+// path for all dialects, streamed or whole. Lives on the reactor thread.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,9 +13,10 @@
 #include "api/order.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/rng.h"
 #include "net/http_server.h"
 #include "recipe/answer_stream.h"
-#include "recipe/dialect/openai_reply.h"
+#include "recipe/dialect/reply_writer.h"
 
 namespace lineshaft::api {
 
@@ -32,8 +33,8 @@ struct CompletionContext {
   RequestSink& sink;
   net::HttpServer& http;
   std::shared_ptr<EventMailbox> mailbox;
-  std::shared_ptr<const Vocab> vocab;
-  std::string system_fingerprint;
+  const OrderContext& orders;
+  RngKey chance;            // for ids of calls
   ApiMetrics& metrics;
   const Clock& clock;
   Duration head_delay_max;  // a stream's head goes out by then, with or without a token
@@ -42,8 +43,10 @@ struct CompletionContext {
 // What belongs to one HTTP request.
 struct CompletionRequest {
   Order order;
-  std::string id;                        // without "chatcmpl-"
+  std::string id;                        // without the dialect's prefix; the request's own
+  uint64_t number = 0;                   // the same as a number
   uint64_t seed = 0;                     // given or drawn
+  std::string request_id;                // as x-request-id says
   net::HttpHeaders headers;              // for every reply: x-request-id and the like
   std::shared_ptr<net::Responder> responder;
   std::shared_ptr<KeyUse> key;           // begun; nullptr when the server has no keys
@@ -64,30 +67,41 @@ class Completion final : public EventReceiver,
  private:
   enum class State : uint8_t { kWaiting, kStreaming, kDone };
   struct Choice {
-    recipe::AnswerStream stream;
+    std::unique_ptr<recipe::AnswerStream> stream;
     recipe::Answer answer;
     bool done = false;
   };
 
+  void make_choices();
+  std::unique_ptr<recipe::AnswerStream> make_stream(const OrderPart& part);
   std::shared_ptr<const Request> make_request(const OrderPart& part) const;
   Choice& choice_of(int32_t part, int32_t choice);
   void begin_stream();
+  void echo(int32_t part);
   void on_token(int32_t part, TokenEvent&& event);
   void on_finish(int32_t part, TokenEvent&& event);
-  void emit(Choice& choice, recipe::AnswerStream::Delta&& delta);
-  void finish_choice(Choice& choice, std::string_view reason);
+  // Takes in what came; true when the answer is complete, whatever comes next.
+  bool take(Choice& choice, recipe::AnswerDelta&& delta);
+  void add(Choice& choice, const recipe::AnswerEvent& event,
+           std::span<const recipe::AnswerToken> tokens);
+  std::string new_call_id(const Choice& choice) const;
+  recipe::Ending ending_of(const Choice& choice, bool cut) const;
+  void finish_choice(Choice& choice, recipe::Ending ending);
+  recipe::TokenUsage usage() const;
   void complete();
+  void keep(const std::string& response) const;
   void fail(const Status& status);
   void client_gone(std::string_view reason);
   void cancel_all();
   void done(std::string_view result);
-  // Sends one event made by `write`.
-  template <typename Write>
-  void send_event(Write write);
+  // Writes the events that are ready.
+  void flush();
 
   const CompletionContext& context_;
   CompletionRequest request_;
+  bool begins_with_reasoning_ = false;
   std::unique_ptr<recipe::ReplyWriter> writer_;
+  recipe::ReplyEvents events_;            // of a stream, not yet written
   State state_ = State::kWaiting;
   const Instant arrival_;
   std::vector<RequestId> submitted_;      // one a part

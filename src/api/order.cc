@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/constraint_gate.h"
+#include "api/responses_fields.h"
+#include "recipe/dialect/anthropic_messages.h"
 #include "recipe/dialect/openai_chat.h"
 #include "recipe/dialect/openai_completions.h"
+#include "recipe/dialect/openai_responses.h"
 
 namespace lineshaft::api {
 namespace {
@@ -17,6 +21,11 @@ Status check_model(const std::string& name, const ModelCard& card) {
   const Status status = not_found("the model '{}' does not exist here; '{}' does",
                                   recipe::shown(name), card.id);
   return with_reason(with_field(status, "model"), "model_not_found");
+}
+
+// The field that the prompt of a dialogue comes from.
+std::string_view dialogue_field(Dialect dialect) {
+  return dialect == Dialect::kResponses ? "input" : "messages";
 }
 
 // Sets part.max_tokens; an answer always has room for one token.
@@ -51,22 +60,48 @@ Status check_length(size_t text_bytes, std::string_view field, const OrderContex
       field);
 }
 
-StatusOr<Order> prepare_chat(const Json& body, const OrderContext& context) {
-  LS_ASSIGN_OR_RETURN(auto parsed, recipe::parse_openai_chat(body, context.limits));
+size_t text_bytes(const recipe::Conversation& conversation) {
+  size_t bytes = 0;
+  for (const auto& turn : conversation.turns) bytes += turn.content.size() + turn.reasoning.size();
+  return bytes;
+}
+
+// Of the dialects that send a dialogue.
+StatusOr<recipe::ChatOrder> read_dialogue(Dialect dialect, const Json& body,
+                                          const recipe::DialectLimits& limits) {
+  switch (dialect) {
+    case Dialect::kMessages: return recipe::parse_anthropic_messages(body, limits);
+    case Dialect::kResponses: return recipe::parse_openai_responses(body, limits);
+    case Dialect::kChat:
+    case Dialect::kCompletions: break;
+  }
+  return recipe::parse_openai_chat(body, limits);
+}
+
+// All but the check that the prompt fits.
+StatusOr<Order> prepare_dialogue(Dialect dialect, Json body, const OrderContext& context,
+                                 std::string_view tenant) {
+  Order order;
+  order.dialect = dialect;
+  if (dialect == Dialect::kResponses) {
+    LS_RETURN_IF_ERROR(read_response_fields(body, *context.responses, tenant, order));
+  }
+  LS_ASSIGN_OR_RETURN(auto parsed, read_dialogue(dialect, body, context.limits));
   LS_RETURN_IF_ERROR(check_model(parsed.generation.model, context.card));
   if (!context.chat.ok()) return context.chat.status();
-  Order order;
-  order.dialect = Dialect::kChat;
+  for (std::string& warning : order.generation.warnings.list()) {
+    parsed.generation.warnings.add(std::move(warning));
+  }
   order.generation = std::move(parsed.generation);
+  LS_RETURN_IF_ERROR(check_constraints(dialect, parsed.conversation));
+  const std::string_view field = dialogue_field(dialect);
+  LS_RETURN_IF_ERROR(check_length(text_bytes(parsed.conversation), field, context));
+  auto prompt = context.chat->encode(parsed.conversation);
+  if (!prompt.ok()) return with_field(prompt.status(), field);
   OrderPart part;
-  size_t bytes = 0;
-  for (const auto& turn : parsed.conversation.turns) bytes += turn.content.size();
-  LS_RETURN_IF_ERROR(check_length(bytes, "messages", context));
-  auto prompt = (*context.chat)->encode(parsed.conversation);
-  if (!prompt.ok()) return with_field(prompt.status(), "messages");
   part.prompt = *std::move(prompt);
-  LS_RETURN_IF_ERROR(fit_context(part, "messages", context.card, order.generation));
   order.parts.push_back(std::move(part));
+  order.conversation = std::move(parsed.conversation);
   return order;
 }
 
@@ -122,11 +157,22 @@ int64_t Order::prompt_tokens() const {
   return total;
 }
 
-StatusOr<Order> prepare_order(Dialect dialect, std::string_view body,
-                              const OrderContext& context) {
-  LS_ASSIGN_OR_RETURN(const Json json, parse_json(body));
-  return dialect == Dialect::kChat ? prepare_chat(json, context)
-                                   : prepare_completions(json, context);
+StatusOr<Order> prepare_order(Dialect dialect, std::string_view body, const OrderContext& context,
+                              std::string_view tenant) {
+  LS_ASSIGN_OR_RETURN(Json json, parse_json(body));
+  if (dialect == Dialect::kCompletions) return prepare_completions(json, context);
+  LS_ASSIGN_OR_RETURN(Order order, prepare_dialogue(dialect, std::move(json), context, tenant));
+  LS_RETURN_IF_ERROR(fit_context(order.parts.front(), dialogue_field(dialect), context.card,
+                                 order.generation));
+  return order;
+}
+
+StatusOr<int64_t> count_prompt_tokens(Dialect dialect, std::string_view body,
+                                      const OrderContext& context, std::string_view tenant) {
+  LS_ASSIGN_OR_RETURN(Json json, parse_json(body));
+  LS_ASSIGN_OR_RETURN(const Order order,
+                      prepare_dialogue(dialect, std::move(json), context, tenant));
+  return order.prompt_tokens();
 }
 
 }  // namespace lineshaft::api

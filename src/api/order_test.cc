@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "recipe/encoding/chat_template.h"
 #include "recipe/test_tokenizer.h"
 
 namespace lineshaft::api {
@@ -24,7 +23,8 @@ OrderContext strict_context() {
   const auto tokenizer = recipe::test_tokenizer();
   OrderContext context;
   context.tokenizer = tokenizer;
-  context.chat = recipe::ChatTemplate::make(tokenizer, kStrictTemplate, [] { return int64_t{0}; });
+  context.chat = recipe::chat_format_of_template(tokenizer, kStrictTemplate, "m",
+                                                 [] { return int64_t{0}; });
   context.card.id = "m";
   context.card.context_tokens = 1000;
   context.limits.vocab = recipe::kTestVocab;

@@ -1,5 +1,6 @@
-// Server: OpenAI's HTTP API over a RequestSink: routes, keys, health, metrics page. Turns requests
-// into orders and events into replies; decides nothing about scheduling and sees no engine.
+// Server: the HTTP APIs of OpenAI and Anthropic over a RequestSink: routes, keys, health, metrics
+// page. Turns requests into orders and events into replies; decides nothing about scheduling and
+// sees no engine.
 #pragma once
 
 #include <memory>
@@ -34,11 +35,10 @@ struct ServerConfig {
 class Server {
  public:
   // `sink` and `metrics` outlive the Server; events that the sink delivers after stop() are
-  // dropped. `chat` may be the reason why chat is refused (recipe::make_chat_encoder's Status).
+  // dropped. `chat` may be the reason why chat is refused.
   Server(ServerConfig config, RequestSink& sink,
          std::shared_ptr<const recipe::Tokenizer> tokenizer,
-         StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat, ModelCard card,
-         Metrics& metrics);
+         StatusOr<recipe::ChatFormat> chat, ModelCard card, Metrics& metrics);
   ~Server();  // stops
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

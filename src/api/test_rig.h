@@ -43,16 +43,21 @@ class ApiRig {
     card.aliases = {"org/alias"};
     card.context_tokens = kContext;
     card.system_fingerprint = "fp_test";
-    server = std::make_unique<Server>(
-        std::move(config), sink, tokenizer,
-        std::make_shared<const recipe::ChatMl>(tokenizer, recipe::kTestImStart,
-                                               recipe::kTestImEnd, "default"),
-        std::move(card), metrics);
+    server = std::make_unique<Server>(std::move(config), sink, tokenizer, format(tokenizer),
+                                      std::move(card), metrics);
     const auto started = server->start();
     EXPECT_TRUE(started.ok()) << started.status();
     address = started.value_or("");
   }
   ~ApiRig() { server->stop(); }
+
+  static recipe::ChatFormat format(const std::shared_ptr<const recipe::Tokenizer>& tokenizer) {
+    recipe::ChatFormat out;
+    const auto chatml = std::make_shared<const recipe::ChatMl>(tokenizer, recipe::kTestImStart,
+                                                               recipe::kTestImEnd, "default");
+    out.encode = [chatml](const recipe::Conversation& c) { return chatml->encode(c); };
+    return out;
+  }
 
   static std::string http(std::string_view method, std::string_view path, std::string_view body,
                           std::string_view headers = "") {

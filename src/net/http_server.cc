@@ -47,6 +47,7 @@ std::string_view status_phrase(int status) {
     case 503: return "Service Unavailable";
     case 504: return "Gateway Timeout";
     case 505: return "HTTP Version Not Supported";
+    case 529: return "Overloaded";  // Anthropic's
     default: return "Status";
   }
 }

@@ -1,60 +1,51 @@
-// AnswerStream: the token events of one choice -> text and log-probabilities that are ready to be
-// sent. The one path for streams and whole replies: what it gives, joined, is the answer. Knows no
-// dialect and no socket.
+// AnswerStream: the token events of one choice -> what is ready to be sent: text, reasoning, calls
+// and log-probabilities. The one path for streams and whole replies: what it gives, joined, is the
+// answer. Knows no dialect and no socket.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/token_event.h"
 #include "core/vocab.h"
 #include "recipe/answer.h"
-#include "recipe/detokenizer.h"
-#include "recipe/stop_matcher.h"
 
 namespace lineshaft::recipe {
 
 class AnswerStream {
  public:
-  // `logprobs`: tokens are handed out too. `text_offset`: code points that come before the answer
-  // (an echoed prompt).
-  AnswerStream(std::shared_ptr<const Vocab> vocab, const std::vector<std::string>& stops,
-               bool logprobs, size_t text_offset = 0);
+  virtual ~AnswerStream() = default;
 
-  struct Delta {
-    std::string text;                 // whole code points; may be empty
-    std::vector<AnswerToken> tokens;  // those whose text begins before the end of `text`
-    bool stopped = false;             // a stop string is complete: this is the end
-  };
+  // The next kToken event. After `ended` further tokens give nothing.
+  virtual AnswerDelta push(TokenEvent&& event) = 0;
 
-  // The next kToken event. After `stopped` further tokens give nothing.
-  Delta push(TokenEvent&& event);
-
-  // The answer has ended by itself: what was held back.
-  Delta finish();
+  // The model has said all: what was held back.
+  virtual AnswerDelta finish() = 0;
 
   // Tokens that were pushed, the ones that completed a stop string included.
   int32_t token_count() const { return token_count_; }
+  // Of these, those inside the reasoning.
+  int32_t reasoning_count() const { return reasoning_count_; }
+  // Index of the stop string that ended the answer.
+  virtual std::optional<int32_t> stop() const = 0;
 
- private:
-  struct Pending {
-    AnswerToken token;
-    size_t first_byte;  // of the text of the answer
-  };
-  void release(Delta& delta, bool all);
-
-  Detokenizer detokenizer_;
-  StopMatcher stops_;
-  const bool logprobs_;
-  std::deque<Pending> pending_;  // tokens whose text is held back
-  size_t text_bytes_ = 0;        // detokenized so far
-  size_t text_points_;           // the same in code points
-  size_t sent_bytes_ = 0;        // of these, handed out
+ protected:
   int32_t token_count_ = 0;
-  bool stopped_ = false;
+  int32_t reasoning_count_ = 0;
 };
+
+// All that the model says is content, up to the first of the stop strings. `logprobs`: tokens are
+// handed out too. `text_offset`: code points that come before the answer (an echoed prompt).
+std::unique_ptr<AnswerStream> make_content_stream(std::shared_ptr<const Vocab> vocab,
+                                                  const std::vector<std::string>& stops,
+                                                  bool logprobs, size_t text_offset = 0);
+
+// What the model says, as the parser reads it.
+std::unique_ptr<AnswerStream> make_parsed_stream(std::shared_ptr<const Vocab> vocab,
+                                                 std::unique_ptr<AnswerParser> parser,
+                                                 bool logprobs);
 
 }  // namespace lineshaft::recipe

@@ -31,19 +31,20 @@ TokenEvent event_of(TokenId token, int32_t position) {
 }
 
 Result run(const std::vector<TokenId>& tokens, const std::vector<std::string>& stops) {
-  AnswerStream stream(test_tokenizer()->vocab(), stops, true);
+  const auto stream = make_content_stream(test_tokenizer()->vocab(), stops, true);
   Result result;
-  const auto take = [&](AnswerStream::Delta delta) {
-    EXPECT_EQ(valid_utf8_prefix(delta.text), delta.text.size());
-    result.text += delta.text;
-    result.deltas.push_back(delta.text);
+  const auto take = [&](AnswerDelta delta) {
+    const std::string text = delta.events.empty() ? "" : delta.events[0].text;
+    EXPECT_EQ(valid_utf8_prefix(text), text.size());
+    result.text += text;
+    result.deltas.push_back(text);
     for (auto& token : delta.tokens) result.tokens.push_back(std::move(token));
-    result.stopped |= delta.stopped;
+    result.stopped |= delta.ended;
   };
   for (size_t i = 0; i < tokens.size() && !result.stopped; ++i) {
-    take(stream.push(event_of(tokens[i], static_cast<int32_t>(i))));
+    take(stream->push(event_of(tokens[i], static_cast<int32_t>(i))));
   }
-  take(stream.finish());
+  take(stream->finish());
   return result;
 }
 

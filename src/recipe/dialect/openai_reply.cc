@@ -27,25 +27,26 @@ bool is_control(const Vocab& vocab, TokenId token) {
   return index < vocab.kinds.size() && vocab.kinds[index] == TokenKind::kControl;
 }
 
-void append_usage(std::string& out, const Usage& usage) {
+void append_usage(std::string& out, const TokenUsage& usage) {
   fmt::format_to(std::back_inserter(out),
                  R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
                  R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
-                 R"("completion_tokens_details":{{"reasoning_tokens":0}},)"
+                 R"("completion_tokens_details":{{"reasoning_tokens":{}}},)"
                  R"("prompt_cache_hit_tokens":{},"prompt_cache_miss_tokens":{}}})",
-                 usage.prompt_tokens, usage.generated_tokens,
-                 usage.prompt_tokens + usage.generated_tokens, usage.cached_tokens,
-                 usage.cached_tokens, usage.prompt_tokens - usage.cached_tokens);
+                 usage.prompt_tokens, usage.completion_tokens,
+                 usage.prompt_tokens + usage.completion_tokens, usage.cached_tokens,
+                 usage.reasoning_tokens, usage.cached_tokens,
+                 usage.prompt_tokens - usage.cached_tokens);
 }
 
-void append_warnings(std::string& out, const std::vector<std::string>& warnings) {
-  if (warnings.empty()) return;
-  out += ",\"warnings\":[";
-  for (size_t i = 0; i < warnings.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, warnings[i]);
+std::string_view finish_reason(Ending ending) {
+  switch (ending) {
+    case Ending::kLength: return "length";
+    case Ending::kCalls: return "tool_calls";
+    case Ending::kStop:
+    case Ending::kStopString: break;
   }
-  out += ']';
+  return "stop";
 }
 
 // {"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...
@@ -59,6 +60,45 @@ std::string object_head(const ReplyHead& head, std::string_view object) {
   return out;
 }
 
+// {"token":...,"logprob":...,"bytes":[...] without the closing brace.
+void append_entry(std::string& out, const Vocab& vocab, TokenId token, float logprob) {
+  const std::string_view bytes = bytes_of(vocab, token);
+  out += "{\"token\":";
+  append_json_string(out, readable_token(bytes));
+  out += ",\"logprob\":";
+  append_logprob(out, logprob);
+  out += ",\"bytes\":";
+  // A control token is no part of the text, so it has no bytes there.
+  if (is_control(vocab, token)) {
+    out += "null";
+    return;
+  }
+  out += '[';
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    fmt::format_to(std::back_inserter(out), "{}{}", i > 0 ? "," : "",
+                   static_cast<unsigned>(static_cast<uint8_t>(bytes[i])));
+  }
+  out += ']';
+}
+
+// An array of tokens.
+void append_logprob_entries(std::string& out, std::span<const AnswerToken> tokens,
+                            const Vocab& vocab) {
+  out += '[';
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    append_entry(out, vocab, tokens[i].token, tokens[i].logprob);
+    out += ",\"top_logprobs\":[";
+    for (size_t k = 0; k < tokens[i].top.size(); ++k) {
+      if (k > 0) out += ',';
+      append_entry(out, vocab, tokens[i].top[k].token, tokens[i].top[k].logprob);
+      out += '}';
+    }
+    out += "]}";
+  }
+  out += ']';
+}
+
 // The parts that both dialects have in common; what a choice looks like differs.
 class Writer : public ReplyWriter {
  public:
@@ -69,8 +109,8 @@ class Writer : public ReplyWriter {
         whole_head_(object_head(head_, whole_object)),
         chunk_head_(object_head(head_, chunk_object)) {}
 
-  void whole(std::string& out, std::span<const Answer> answers, const Usage& usage) override {
-    out += whole_head_;
+  std::string whole(std::span<const Answer> answers, const TokenUsage& usage) override {
+    std::string out = whole_head_;
     out += ",\"choices\":[";
     for (size_t i = 0; i < answers.size(); ++i) {
       if (i > 0) out += ',';
@@ -80,37 +120,73 @@ class Writer : public ReplyWriter {
     append_usage(out, usage);
     append_warnings(out, head_.warnings);
     out += '}';
+    return out;
   }
 
-  void usage(std::string& out, const Usage& usage) override {
-    out += chunk_head_;
-    out += ",\"choices\":[],\"usage\":";
-    append_usage(out, usage);
-    out += '}';
+  void begin(ReplyEvents& out, const TokenUsage&) override {
+    for (int32_t index = 0; index < head_.choices; ++index) {
+      std::string chunk = open_chunk(index);
+      append_first(chunk);
+      close_chunk(out, std::move(chunk), "");
+    }
+  }
+
+  void event(ReplyEvents& out, const Answer& answer, const AnswerEvent& event,
+             std::span<const AnswerToken> tokens) override {
+    std::string chunk = open_chunk(answer.index);
+    append_event(chunk, answer, event, tokens);
+    close_chunk(out, std::move(chunk), "");
+  }
+
+  void finish(ReplyEvents& out, const Answer& answer) override {
+    std::string chunk = open_chunk(answer.index);
+    append_last(chunk);
+    close_chunk(out, std::move(chunk), finish_reason(answer.ending));
+  }
+
+  void end(ReplyEvents& out, const TokenUsage& usage) override {
+    if (head_.include_usage) {
+      std::string chunk = chunk_head_;
+      chunk += ",\"choices\":[],\"usage\":";
+      append_usage(chunk, usage);
+      chunk += '}';
+      out.push_back({"", std::move(chunk)});
+    }
+    out.push_back({"", "[DONE]"});
+  }
+
+  void fail(ReplyEvents& out, const ReplyError& error) override {
+    out.push_back({"", openai_error_body(error)});
   }
 
  protected:
   virtual void append_answer(std::string& out, const Answer& answer) = 0;
-
-  void open_chunk(std::string& out, int32_t index) const {
-    out += chunk_head_;
-    fmt::format_to(std::back_inserter(out), ",\"choices\":[{{\"index\":{},", index);
-  }
-  // `reason` empty: null.
-  void close_chunk(std::string& out, std::string_view reason) {
-    out += ",\"finish_reason\":";
-    out += reason.empty() ? "null" : fmt::format("\"{}\"", reason);
-    out += "}]";
-    if (head_.include_usage) out += ",\"usage\":null";
-    if (!warned_) append_warnings(out, head_.warnings);
-    warned_ = true;
-    out += '}';
-  }
+  virtual void append_first(std::string& out) = 0;
+  virtual void append_event(std::string& out, const Answer& answer, const AnswerEvent& event,
+                            std::span<const AnswerToken> tokens) = 0;
+  virtual void append_last(std::string& out) = 0;
 
   const ReplyHead head_;
   const std::shared_ptr<const Vocab> vocab_;
 
  private:
+  std::string open_chunk(int32_t index) const {
+    std::string out = chunk_head_;
+    fmt::format_to(std::back_inserter(out), ",\"choices\":[{{\"index\":{},", index);
+    return out;
+  }
+  // `reason` empty: null.
+  void close_chunk(ReplyEvents& out, std::string chunk, std::string_view reason) {
+    chunk += ",\"finish_reason\":";
+    chunk += reason.empty() ? "null" : fmt::format("\"{}\"", reason);
+    chunk += "}]";
+    if (head_.include_usage) chunk += ",\"usage\":null";
+    if (!warned_) append_warnings(chunk, head_.warnings);
+    warned_ = true;
+    chunk += '}';
+    out.push_back({"", std::move(chunk)});
+  }
+
   const std::string whole_head_;
   const std::string chunk_head_;
   bool warned_ = false;
@@ -121,78 +197,116 @@ class ChatWriter final : public Writer {
   ChatWriter(ReplyHead head, std::shared_ptr<const Vocab> vocab)
       : Writer(std::move(head), std::move(vocab), "chat.completion", "chat.completion.chunk") {}
 
-  void begin(std::string& out, int32_t index) override {
-    open_chunk(out, index);
-    out += R"("delta":{"role":"assistant","content":"","refusal":null},"logprobs":null)";
-    close_chunk(out, "");
-  }
-
-  void delta(std::string& out, int32_t index, std::string_view text,
-             std::span<const AnswerToken> tokens) override {
-    open_chunk(out, index);
-    out += "\"delta\":{\"content\":";
-    append_json_string(out, text);
-    out += "},\"logprobs\":";
-    append_logprobs(out, tokens);
-    close_chunk(out, "");
-  }
-
-  void finish(std::string& out, int32_t index, std::string_view reason) override {
-    open_chunk(out, index);
-    out += R"("delta":{},"logprobs":null)";
-    close_chunk(out, reason);
-  }
-
  private:
+  using Kind = AnswerEvent::Kind;
+
+  void append_first(std::string& out) override {
+    out += R"("delta":{"role":"assistant","content":)";
+    out += head_.begins_with_reasoning ? "null" : "\"\"";
+    if (head_.thinking) {
+      out += ",\"reasoning_content\":";
+      out += head_.begins_with_reasoning ? "\"\"" : "null";
+    }
+    out += R"(,"refusal":null},"logprobs":null)";
+  }
+
+  void append_event(std::string& out, const Answer& answer, const AnswerEvent& event,
+                    std::span<const AnswerToken> tokens) override {
+    out += "\"delta\":{";
+    const bool reasoning = event.kind == Kind::kReasoning;
+    if (event.kind == Kind::kCall || event.kind == Kind::kArguments) {
+      append_call_event(out, answer, event);
+    } else if (reasoning) {
+      out += "\"content\":null,\"reasoning_content\":";
+      append_json_string(out, event.text);
+    } else {
+      out += "\"content\":";
+      append_json_string(out, event.text);
+      if (head_.thinking) out += ",\"reasoning_content\":null";
+    }
+    out += "},\"logprobs\":";
+    const std::span<const AnswerToken> none;
+    append_logprobs(out, reasoning ? none : tokens, reasoning ? tokens : none);
+  }
+
+  static void append_call_event(std::string& out, const Answer& answer, const AnswerEvent& event) {
+    fmt::format_to(std::back_inserter(out), "\"tool_calls\":[{{\"index\":{},",
+                   answer.call_ids.size() - 1);
+    if (event.kind == Kind::kCall) {
+      append_call(out, answer.call_ids.back(), event.text, "");
+    } else {
+      out += "\"function\":{\"arguments\":";
+      append_json_string(out, event.text);
+      out += '}';
+    }
+    out += "}]";
+  }
+
+  // Without the braces around it.
+  static void append_call(std::string& out, std::string_view id, std::string_view name,
+                          std::string_view arguments) {
+    out += "\"id\":";
+    append_json_string(out, id);
+    out += ",\"type\":\"function\",\"function\":{\"name\":";
+    append_json_string(out, name);
+    out += ",\"arguments\":";
+    append_json_string(out, arguments);
+    out += '}';
+  }
+
+  static void append_calls(std::string& out, const Answer& answer) {
+    size_t calls = 0;
+    for (size_t i = 0; i < answer.events.size(); ++i) {
+      if (answer.events[i].kind != Kind::kCall) continue;
+      const bool argued = i + 1 < answer.events.size() &&
+                          answer.events[i + 1].kind == Kind::kArguments;
+      out += calls == 0 ? ",\"tool_calls\":[{" : ",{";
+      append_call(out, answer.call_ids[calls++], answer.events[i].text,
+                  argued ? answer.events[i + 1].text : "");
+      out += '}';
+    }
+    if (calls > 0) out += ']';
+  }
+
+  void append_last(std::string& out) override { out += R"("delta":{},"logprobs":null)"; }
+
   void append_answer(std::string& out, const Answer& answer) override {
     fmt::format_to(std::back_inserter(out),
                    "{{\"index\":{},\"message\":{{\"role\":\"assistant\",\"content\":",
                    answer.index);
-    append_json_string(out, answer.text);
-    out += ",\"refusal\":null},\"logprobs\":";
-    append_logprobs(out, answer.tokens);
-    fmt::format_to(std::back_inserter(out), ",\"finish_reason\":\"{}\"}}", answer.finish_reason);
+    const std::string text = answer.text_of(Kind::kContent);
+    if (text.empty() && !answer.call_ids.empty()) {
+      out += "null";
+    } else {
+      append_json_string(out, text);
+    }
+    const std::string reasoning = answer.text_of(Kind::kReasoning);
+    if (head_.begins_with_reasoning || !reasoning.empty()) {
+      out += ",\"reasoning_content\":";
+      append_json_string(out, reasoning);
+    }
+    out += ",\"refusal\":null";
+    append_calls(out, answer);
+    out += "},\"logprobs\":";
+    append_logprobs(out, answer.tokens, answer.reasoning_tokens);
+    fmt::format_to(std::back_inserter(out), ",\"finish_reason\":\"{}\"}}",
+                   finish_reason(answer.ending));
   }
 
-  void append_logprobs(std::string& out, std::span<const AnswerToken> tokens) const {
+  void append_logprobs(std::string& out, std::span<const AnswerToken> tokens,
+                       std::span<const AnswerToken> reasoning) const {
     if (!head_.logprobs) {
       out += "null";
       return;
     }
-    out += "{\"content\":[";
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (i > 0) out += ',';
-      append_entry(out, tokens[i].token, tokens[i].logprob);
-      out += ",\"top_logprobs\":[";
-      for (size_t k = 0; k < tokens[i].top.size(); ++k) {
-        if (k > 0) out += ',';
-        append_entry(out, tokens[i].top[k].token, tokens[i].top[k].logprob);
-        out += '}';
-      }
-      out += "]}";
+    out += "{\"content\":";
+    append_logprob_entries(out, tokens, *vocab_);
+    out += ",\"refusal\":null";
+    if (!reasoning.empty()) {
+      out += ",\"reasoning_content\":";
+      append_logprob_entries(out, reasoning, *vocab_);
     }
-    out += "],\"refusal\":null}";
-  }
-
-  // {"token":...,"logprob":...,"bytes":[...] without the closing brace.
-  void append_entry(std::string& out, TokenId token, float logprob) const {
-    const std::string_view bytes = bytes_of(*vocab_, token);
-    out += "{\"token\":";
-    append_json_string(out, readable_token(bytes));
-    out += ",\"logprob\":";
-    append_logprob(out, logprob);
-    out += ",\"bytes\":";
-    // A control token is no part of the text, so it has no bytes there.
-    if (is_control(*vocab_, token)) {
-      out += "null";
-      return;
-    }
-    out += '[';
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      fmt::format_to(std::back_inserter(out), "{}{}", i > 0 ? "," : "",
-                     static_cast<unsigned>(static_cast<uint8_t>(bytes[i])));
-    }
-    out += ']';
+    out += '}';
   }
 };
 
@@ -201,26 +315,21 @@ class CompletionsWriter final : public Writer {
   CompletionsWriter(ReplyHead head, std::shared_ptr<const Vocab> vocab)
       : Writer(std::move(head), std::move(vocab), "text_completion", "text_completion") {}
 
-  void begin(std::string& out, int32_t index) override { delta(out, index, "", {}); }
-
-  void delta(std::string& out, int32_t index, std::string_view text,
-             std::span<const AnswerToken> tokens) override {
-    open_chunk(out, index);
-    append_text(out, text, tokens);
-    close_chunk(out, "");
-  }
-
-  void finish(std::string& out, int32_t index, std::string_view reason) override {
-    open_chunk(out, index);
-    append_text(out, "", {});
-    close_chunk(out, reason);
-  }
-
  private:
+  void append_first(std::string& out) override { append_text(out, "", {}); }
+
+  void append_event(std::string& out, const Answer&, const AnswerEvent& event,
+                    std::span<const AnswerToken> tokens) override {
+    append_text(out, event.text, tokens);
+  }
+
+  void append_last(std::string& out) override { append_text(out, "", {}); }
+
   void append_answer(std::string& out, const Answer& answer) override {
     fmt::format_to(std::back_inserter(out), "{{\"index\":{},", answer.index);
-    append_text(out, answer.text, answer.tokens);
-    fmt::format_to(std::back_inserter(out), ",\"finish_reason\":\"{}\"}}", answer.finish_reason);
+    append_text(out, answer.text_of(AnswerEvent::Kind::kContent), answer.tokens);
+    fmt::format_to(std::back_inserter(out), ",\"finish_reason\":\"{}\"}}",
+                   finish_reason(answer.ending));
   }
 
   void append_text(std::string& out, std::string_view text,
@@ -290,8 +399,7 @@ std::unique_ptr<ReplyWriter> make_completions_writer(ReplyHead head,
   return std::make_unique<CompletionsWriter>(std::move(head), std::move(vocab));
 }
 
-std::string openai_error_body(std::string_view message, std::string_view type,
-                              std::string_view param, std::string_view code) {
+std::string openai_error_body(const ReplyError& error) {
   const auto text_or_null = [](std::string& out, std::string_view text) {
     if (text.empty()) {
       out += "null";
@@ -300,15 +408,25 @@ std::string openai_error_body(std::string_view message, std::string_view type,
     }
   };
   std::string out = "{\"error\":{\"message\":";
-  append_json_string(out, message);
+  append_json_string(out, error.message);
   out += ",\"type\":";
-  append_json_string(out, type);
+  append_json_string(out, error.type);
   out += ",\"param\":";
-  text_or_null(out, param);
+  text_or_null(out, error.param);
   out += ",\"code\":";
-  text_or_null(out, code);
+  text_or_null(out, error.code);
   out += "}}";
   return out;
+}
+
+void append_warnings(std::string& out, const std::vector<std::string>& warnings) {
+  if (warnings.empty()) return;
+  out += ",\"warnings\":[";
+  for (size_t i = 0; i < warnings.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, warnings[i]);
+  }
+  out += ']';
 }
 
 std::string readable_token(std::string_view bytes) {
