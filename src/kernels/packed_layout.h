@@ -22,6 +22,8 @@
 namespace lineshaft::kernels {
 
 inline constexpr int kTileOutputs = 16;
+// Rises when anything below changes: packed tiles are kept in files too.
+inline constexpr uint32_t kPackedLayoutVersion = 1;
 
 struct PackedLayout {
   int bits;           // of a quant; 0: not quantised

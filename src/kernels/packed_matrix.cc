@@ -151,6 +151,14 @@ PackedView PackedMatrix::view() const {
   return {type_, outputs_, k_, tile_bytes_, reinterpret_cast<const unsigned char*>(data_.get())};
 }
 
+std::span<const std::byte> PackedMatrix::bytes_view() const {
+  return {data_.get(), static_cast<size_t>(bytes())};
+}
+
+std::span<std::byte> PackedMatrix::mutable_bytes() {
+  return {data_.get(), static_cast<size_t>(bytes())};
+}
+
 void PackedMatrix::pack_tiles(std::span<const std::byte> rows, Range tiles) {
   const WeightTypeInfo& format = info(type_);
   const int64_t row_bytes = k_ / format.block_elements * format.block_bytes;

@@ -47,6 +47,10 @@ class PackedMatrix {
   int64_t tile_bytes() const { return tile_bytes_; }
   int64_t bytes() const { return tile_count() * tile_bytes_; }
   PackedView view() const;  // borrowed: valid while this matrix lives
+  // The tiles as they lie in memory, and the same to be filled with what another matrix of equal
+  // type and shape gave.
+  std::span<const std::byte> bytes_view() const;
+  std::span<std::byte> mutable_bytes();
 
   // Fills tiles [tiles.begin, tiles.end) from `rows`: the whole matrix as in the file, outputs
   // rows of k weights. Shares may run on several threads. Missing outputs of the last tile are 0.

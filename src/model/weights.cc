@@ -7,7 +7,9 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "kernels/formats/formats.h"
+#include "model/packed_file.h"
 
 namespace lineshaft::model {
 namespace {
@@ -132,8 +134,14 @@ int64_t packed_bytes(const ModelTensors& tensors) {
 // Packs tensor after tensor with the whole team; digests in passing, while the bytes are in cache.
 class Weights::Loader {
  public:
-  Loader(Weights& weights, ThreadTeam& team, const LoadProgress& progress)
-      : weights_(weights), file_(*weights.file_), team_(team), progress_(progress) {
+  // packed: nullptr, or where packed matrices may be read from.
+  Loader(Weights& weights, ThreadTeam& team, const LoadProgress& progress,
+         PackedFileReader* packed)
+      : weights_(weights),
+        file_(*weights.file_),
+        team_(team),
+        progress_(progress),
+        packed_(packed) {
     for (const auto& tensor : file_.tensors()) bytes_total_ += tensor.bytes;
   }
 
@@ -150,6 +158,9 @@ class Weights::Loader {
     LS_CHECK(bytes_done_ == bytes_total_);
     weights_.spec_.fingerprint = fingerprint();
   }
+
+  // Whether every matrix came from the packed file, whole and in order.
+  bool all_read() const { return packed_ != nullptr; }
 
  private:
   void load_layer(const LayerTensors& from, LayerWeights& to) {
@@ -182,8 +193,10 @@ class Weights::Loader {
     const auto bytes = file_.data(*from);
     to = PackedMatrix(from->type, from->dims[1], from->dims[0], memory_);
     std::vector<uint64_t> digests((bytes.size() + kDigestBytes - 1) / kDigestBytes);
+    if (packed_ != nullptr && !packed_->read(to, team_)) packed_ = nullptr;
+    const bool pack = packed_ == nullptr;
     team_.run([&](int rank) {
-      to.pack_tiles(bytes, share_of(to.tile_count(), rank, team_.count()));
+      if (pack) to.pack_tiles(bytes, share_of(to.tile_count(), rank, team_.count()));
       digest_share(bytes, digests, share_of(static_cast<int64_t>(digests.size()), rank,
                                             team_.count()));
     });
@@ -239,6 +252,7 @@ class Weights::Loader {
   const GgufFile& file_;
   ThreadTeam& team_;
   const LoadProgress& progress_;
+  PackedFileReader* packed_;   // nullptr from the first matrix on that it could not give
   uint64_t bytes_done_ = 0;
   uint64_t bytes_total_ = 0;
   kernels::PackedMemory memory_;
@@ -247,13 +261,40 @@ class Weights::Loader {
 
 StatusOr<std::shared_ptr<const Weights>> Weights::load(std::shared_ptr<const GgufFile> file,
                                                        ModelSpec spec, ThreadTeam& team,
-                                                       const LoadProgress& progress) {
+                                                       const LoadProgress& progress,
+                                                       const std::string& packed_file) {
   LS_ASSIGN_OR_RETURN(const auto tensors, bind_tensors(*file, spec));
   std::shared_ptr<Weights> weights(new Weights);
   weights->file_ = std::move(file);
   weights->spec_ = std::move(spec);
-  Loader(*weights, team, progress).load(tensors);
-  return std::shared_ptr<const Weights>(std::move(weights));
+  const auto packed = packed_file.empty() ? nullptr : PackedFileReader::open(packed_file);
+  if (packed != nullptr) {
+    Loader loader(*weights, team, progress, packed.get());
+    loader.load(tensors);
+    if (loader.all_read() && weights->spec_.fingerprint == packed->fingerprint()) return weights;
+  }
+  // Matrices of another model may be among what was read: all of them are packed.
+  Loader(*weights, team, progress, nullptr).load(tensors);
+  if (!packed_file.empty()) {
+    const Status saved = weights->save_packed(packed_file);
+    if (!saved.ok()) {
+      log_event(Severity::kWarning, "packed weights not saved",
+                {{"error", std::string(message_of(saved))}});
+    }
+  }
+  return weights;
+}
+
+Status Weights::save_packed(const std::string& path) const {
+  LS_ASSIGN_OR_RETURN(const auto writer, PackedFileWriter::create(path));
+  for (const LayerWeights& layer : layers_) {
+    for (const auto* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate,
+                               &layer.up, &layer.down}) {
+      LS_RETURN_IF_ERROR(writer->add(*matrix));
+    }
+  }
+  LS_RETURN_IF_ERROR(writer->add(output_));
+  return writer->finish(spec_.fingerprint);
 }
 
 void Weights::embedding_row(TokenId token, float* out) const {

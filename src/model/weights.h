@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -77,9 +78,14 @@ class Weights {
   // Packs everything with all ranks of `team`, digests every byte of every tensor and lets the
   // mapped pages go (embedding rows come back as they are used). `spec` is load_spec's; the copy
   // inside has its fingerprint set. Costs about a read and a write of the file.
+  //
+  // `packed_file` (packed_file.h; "": none) replaces packing where it holds this very model, which
+  // the digest decides; where it does not, it is written anew, and a failure to write is a warning
+  // in the log. Results are equal with and without.
   static StatusOr<std::shared_ptr<const Weights>> load(std::shared_ptr<const GgufFile> file,
                                                        ModelSpec spec, ThreadTeam& team,
-                                                       const LoadProgress& progress = {});
+                                                       const LoadProgress& progress = {},
+                                                       const std::string& packed_file = {});
 
   const ModelSpec& spec() const { return spec_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
@@ -92,6 +98,7 @@ class Weights {
  private:
   Weights() = default;
   class Loader;
+  Status save_packed(const std::string& path) const;
 
   std::shared_ptr<const GgufFile> file_;
   const GgufTensor* embedding_ = nullptr;

@@ -1,8 +1,8 @@
 // Registers of the int8 matrix product: one register's worth of outputs (kLanes) at a time.
 //
 // Bytes: quants of kLanes outputs x 4 k, as in a packed tile; Ints and Floats: one value an output;
-// Dot<bits, digits>: an exact integer dot in the making. To be included by files of cpu/isa only, after the
-// rules of f32x16.h. All integer results are exact, so the three bodies agree.
+// Dot<bits, digits>: an exact integer dot in the making. To be included by files of cpu/isa only,
+// after the rules of f32x16.h. All integer results are exact, so the three bodies agree.
 #pragma once
 
 #include "kernels/simd/f32x16.h"
