@@ -38,11 +38,15 @@ void add_compute(CLI::App* app, Config* c) {
   app->add_option("-t,--threads", c->model.threads, "Compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024))
       ->group("Model");
-  app->add_option("--profile", c->model.profile, "Numerics: cpu-int8-2 (fastest), cpu-int8-1 (near float) or cpu-f32-1")
+  app->add_option("--profile", c->model.profile,
+                  "Numerics: cpu-int8-2 (fastest), cpu-int8-1 (near float) or cpu-f32-1")
       ->check(CLI::IsMember({"cpu-int8-2", "cpu-int8-1", "cpu-f32-1"}))
       ->group("Model");
   app->add_option("--kv-type", c->model.kv_type, "Stored keys and values: f16, f32 or auto")
       ->check(CLI::IsMember({"auto", "f16", "f32"}))
+      ->group("Model");
+  app->add_option("--packed-cache", c->model.packed_cache,
+                  "Folder that keeps packed weights, for quicker starts; none: pack each time")
       ->group("Model");
   app->add_option("--kernels", c->model.kernels, "auto, scalar, avx2 or avx512")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}))

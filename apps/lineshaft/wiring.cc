@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/thread_team.h"
@@ -32,6 +33,18 @@ StatusOr<std::shared_ptr<const Tokenizer>> choose_tokenizer(const Config& config
   return config.model.tokenizer.empty()
              ? tokenizer_of(file)
              : recipe::tokenizer_from_json_file(config.model.tokenizer);
+}
+
+// Where this model's packed weights are kept; "" when the user named no folder. The digest inside
+// decides whether a file is right, so the name only has to keep models from taking turns.
+std::string packed_file(const Config& config, const std::string& model_path) {
+  if (config.model.packed_cache.empty()) return {};
+  const std::filesystem::path folder(config.model.packed_cache);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);   // a failure shows when the file is written
+  const auto bytes = std::filesystem::file_size(model_path, error);
+  const std::string stem = std::filesystem::path(model_path).stem().string();
+  return (folder / fmt::format("{}-{}.lspack", stem, bytes)).string();
 }
 
 }  // namespace
@@ -101,7 +114,9 @@ StatusOr<LoadedModel> load_model(const Config& config, OpenModel open, const Loa
                  out.plan.context_tokens, out.plan.context_model);
   }
   ThreadTeam team(thread_count(config));
-  LS_ASSIGN_OR_RETURN(out.weights, model::Weights::load(out.open.file, out.open.spec, team, talk));
+  LS_ASSIGN_OR_RETURN(out.weights,
+                      model::Weights::load(out.open.file, out.open.spec, team, talk,
+                                           packed_file(config, out.open.path)));
   out.open.spec = out.weights->spec();
   return out;
 }
