@@ -19,10 +19,10 @@ namespace {
 // float register.
 #if defined(LS_TARGET_AVX512)
 constexpr int kInt8Tiles = 2;
-constexpr int int8_rows(int) { return 4; }
+constexpr int int8_rows(int /*digits*/) { return 4; }
 #else
 constexpr int kInt8Tiles = 1;
-constexpr int int8_rows(int digits) { return digits == 1 ? 3 : 2; }
+constexpr int int8_rows(int digits) { return digits == 1 ? 4 : 2; }
 #endif
 
 // What a group reads of the weights; the positions move on from block to block.
