@@ -63,8 +63,7 @@ void run(benchmark::State& state, Isa isa, Heads heads, KvType type, int32_t fir
   const auto runs = static_cast<double>(state.iterations());
   state.counters["GFLOP/s"] = benchmark::Counter(
       runs * 4e-9 * heads.heads * heads.head_dim * positions, benchmark::Counter::kIsRate);
-  const double position_bytes = 2.0 * heads.kv_heads * heads.head_dim *
-                                (type == KvType::kF16 ? 2 : 4);
+  const double position_bytes = static_cast<double>(kv_layer_bytes(shape)) / shape.block_tokens;
   state.counters["GB/s"] = benchmark::Counter(runs * 1e-9 * position_bytes * context,
                                               benchmark::Counter::kIsRate);
 }
@@ -86,7 +85,7 @@ int main(int argc, char** argv) {
   for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kScalar}) {
     if (!cpu_has(isa)) continue;
     for (const Heads heads : {Heads{9, 3, 64}, Heads{4, 1, 256}}) {
-      for (const KvType type : {KvType::kF16, KvType::kF32}) {
+      for (const KvType type : kKvTypes) {
         for (const int32_t first : {0, 2048, 8192}) add(isa, heads, type, first, 512);
         add(isa, heads, type, 2047, 1);
         add(isa, heads, type, 65535, 1);

@@ -42,8 +42,9 @@ void add_compute(CLI::App* app, Config* c) {
                   "Numerics: cpu-int8-2 (fastest), cpu-int8-1 (near float) or cpu-f32-1")
       ->check(CLI::IsMember({"cpu-int8-2", "cpu-int8-1", "cpu-f32-1"}))
       ->group("Model");
-  app->add_option("--kv-type", c->model.kv_type, "Stored keys and values: f16, f32 or auto")
-      ->check(CLI::IsMember({"auto", "f16", "f32"}))
+  app->add_option("--kv-type", c->model.kv_type,
+                  "Stored keys and values: f32, f16, bf16, q8 (half the memory of f16) or auto")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8"}))
       ->group("Model");
   app->add_option("--packed-cache", c->model.packed_cache,
                   "Folder that keeps packed weights, for quicker starts; none: pack each time")

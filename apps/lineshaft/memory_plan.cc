@@ -61,10 +61,10 @@ model::ForwardOptions forward_options(const Config& config) {
   if (config.model.kernels == "scalar") options.isa = kernels::Isa::kScalar;
   if (config.model.kernels == "avx2") options.isa = kernels::Isa::kAvx2;
   if (config.model.kernels == "avx512") options.isa = kernels::Isa::kAvx512;
-  const bool f32_kv = config.model.kv_type == "auto"
-                          ? options.profile == kernels::Profile::kCpuF32
-                          : config.model.kv_type == "f32";
-  options.kv_type = f32_kv ? kernels::KvType::kF32 : kernels::KvType::kF16;
+  if (options.profile == kernels::Profile::kCpuF32) options.kv_type = kernels::KvType::kF32;
+  for (const kernels::KvType type : kernels::kKvTypes) {
+    if (config.model.kv_type == kernels::name_of(type)) options.kv_type = type;
+  }
   options.block_tokens = config.memory.block_tokens;
   options.step_tokens_max = config.scheduling.step_tokens_max;
   options.logit_rows_max = config.scheduling.max_seqs;

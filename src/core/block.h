@@ -21,7 +21,7 @@ struct KvLayout {
 using BlockHash = Hash128;
 
 // The root of a chain: everything besides the tokens that the bytes of a block depend on.
-// `profile` is the numerics profile's name, `kv_type` "f32" or "f16".
+// `profile` is the numerics profile's name, `kv_type` how K and V are stored ("f16").
 BlockHash chain_root(const Hash128& model_fingerprint, std::string_view profile,
                      std::string_view kv_type, const Hash128& salt);
 

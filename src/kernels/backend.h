@@ -50,6 +50,8 @@ struct ActivationRows {
 // A layer's part of a block lies at block + layer_offset, elements of kv_type:
 //   K: [kv_heads][block_tokens / 16][head_dim][16]   (16 positions lie in lanes)
 //   V: [kv_heads][block_tokens][head_dim]
+// and of kQ8, whose elements are int8, behind them f32 scales:
+//   of K: [kv_heads][block_tokens], of V: [kv_heads][block_tokens]
 struct AttentionShape {
   int32_t heads = 0;
   int32_t kv_heads = 0;

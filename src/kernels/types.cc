@@ -42,6 +42,14 @@ std::string_view name_of(Profile profile) {
   return "unknown";
 }
 
-std::string_view name_of(KvType type) { return type == KvType::kF32 ? "f32" : "f16"; }
+std::string_view name_of(KvType type) {
+  switch (type) {
+    case KvType::kF32: return "f32";
+    case KvType::kF16: return "f16";
+    case KvType::kBF16: return "bf16";
+    case KvType::kQ8: return "q8";
+  }
+  return "unknown";
+}
 
 }  // namespace lineshaft::kernels

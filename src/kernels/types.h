@@ -19,7 +19,10 @@ enum class Profile : uint8_t { kCpuF32, kCpuInt8, kCpuInt8Fast };
 inline constexpr Profile kProfiles[] = {Profile::kCpuF32, Profile::kCpuInt8,
                                         Profile::kCpuInt8Fast};
 
-enum class KvType : uint8_t { kF32, kF16 };
+// How K and V are stored; part of every KV block's name. kQ8: int8 with one f32 scale for each
+// position and kv head (docs/numerics.md, N4).
+enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8 };
+inline constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8};
 
 // Block formats of GGUF (ggml-common.h describes the same layouts).
 enum class WeightType : uint8_t {
@@ -38,6 +41,6 @@ struct WeightTypeInfo {
 const WeightTypeInfo& info(WeightType type);
 std::string_view name_of(Isa isa);         // "scalar", "avx2", "avx512"
 std::string_view name_of(Profile profile); // "cpu-f32-1", "cpu-int8-1", "cpu-int8-2"
-std::string_view name_of(KvType type);     // "f32", "f16"
+std::string_view name_of(KvType type);     // "f32", "f16", "bf16", "q8"
 
 }  // namespace lineshaft::kernels

@@ -144,8 +144,24 @@ TEST_P(VectorTest, RopeTurnsEachPairByItsAngle) {
   }
 }
 
+float rounded_to(KvType type, float x, float amax) {
+  switch (type) {
+    case KvType::kF32: return x;
+    case KvType::kF16: return f16_to_f32(f32_to_f16(x));
+    case KvType::kBF16: return bf16_to_f32(f32_to_bf16(x));
+    case KvType::kQ8: return std::nearbyint(x * (127.0f / amax)) * (amax / 127.0f);
+  }
+  return 0.0f;
+}
+
+float largest_magnitude(const std::vector<float>& x, size_t begin, size_t n) {
+  float largest = 0.0f;
+  for (size_t i = begin; i < begin + n; ++i) largest = std::max(largest, std::fabs(x[i]));
+  return largest;
+}
+
 TEST_P(VectorTest, StoreKvWritesItsSlotRoundedAndNothingElse) {
-  for (const KvType type : {KvType::kF16, KvType::kF32}) {
+  for (const KvType type : kKvTypes) {
     AttentionShape shape{.heads = 6, .kv_heads = 3, .head_dim = 48, .block_tokens = 32};
     shape.kv_type = type;
     shape.layer_offset = 192;
@@ -155,19 +171,46 @@ TEST_P(VectorTest, StoreKvWritesItsSlotRoundedAndNothingElse) {
       const size_t n = 3 * 48;
       auto k = random_floats(RngKey(7).split(static_cast<uint64_t>(slot)), n, 1e-6f);
       auto v = random_floats(RngKey(8).split(static_cast<uint64_t>(slot)), n, 7e4f);
-      k[0] = 65504.0f, k[1] = 65520.0f, k[2] = -kInf, k[3] = 5.9604645e-8f, k[4] = 2.98e-8f;
-      k[5] = 1.0004883f, k[6] = 1.0014648f, k[7] = -0.0f;
+      k[0] = 65504.0f, k[1] = 65520.0f, k[2] = -65536.0f, k[3] = 5.9604645e-8f, k[4] = 2.98e-8f;
+      k[5] = 1.0004883f, k[6] = 1.0014648f, k[7] = -0.0f, k[8] = 1.00390625f, k[9] = 1.01171875f;
       kernels().store_kv(shape, block.data(), slot, k.data(), v.data());
       ref::store_kv(shape, twin.data(), slot, k.data(), v.data());
       ASSERT_EQ(block, twin) << slot;
       for (int32_t i = 0; i < 3 * 48; ++i) {
         const auto at = static_cast<size_t>(i);
-        const bool f16 = type == KvType::kF16;
+        const float k_amax = largest_magnitude(k, at / 48 * 48, 48);
+        const float v_amax = largest_magnitude(v, at / 48 * 48, 48);
         ASSERT_EQ(ref::stored_key(shape, block.data(), slot, i / 48, i % 48),
-                  f16 ? f16_to_f32(f32_to_f16(k[at])) : k[at]);
+                  rounded_to(type, k[at], k_amax));
         ASSERT_EQ(ref::stored_value(shape, block.data(), slot, i / 48, i % 48),
-                  f16 ? f16_to_f32(f32_to_f16(v[at])) : v[at]);
+                  rounded_to(type, v[at], v_amax));
       }
+    }
+  }
+}
+
+TEST_P(VectorTest, StoreKvOfNoNumbersShowsAndEqualsItsTwin) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const KvType type : kKvTypes) {
+    AttentionShape shape{.heads = 1, .kv_heads = 1, .head_dim = 16, .block_tokens = 16};
+    shape.kv_type = type;
+    std::vector<std::byte> block(static_cast<size_t>(kv_layer_bytes(shape)));
+    std::vector<std::byte> twin = block;
+    std::vector<float> row(16, 1.0f);
+    int32_t slot = 0;
+    for (const float x : {kInf, -kInf, nan, -nan, 0.0f, 1e-31f, 3e38f}) {
+      row[3] = x;
+      if (x == 0.0f || x == 1e-31f) row.assign(16, x);
+      kernels().store_kv(shape, block.data(), slot, row.data(), row.data());
+      ref::store_kv(shape, twin.data(), slot, row.data(), row.data());
+      ASSERT_EQ(block, twin) << name_of(type) << " " << x;
+      if (std::isinf(x)) {
+        ASSERT_FALSE(std::isfinite(ref::stored_key(shape, block.data(), slot, 0, 3)));
+      }
+      if (std::isnan(x)) {
+        ASSERT_TRUE(std::isnan(ref::stored_key(shape, block.data(), slot, 0, 3)));
+      }
+      ++slot;
     }
   }
 }

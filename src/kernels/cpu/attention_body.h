@@ -157,7 +157,27 @@ struct HeadView {
     const int64_t head = int64_t{shape.kv_heads} + kv_head;
     return part(position) + (head * shape.block_tokens + slot) * shape.head_dim;
   }
+  // Scales of the sixteen positions that `position`, a multiple of 16, begins; only where
+  // has_scales.
+  const float* scales(int32_t position, bool of_values) const {
+    const int64_t slot = position % shape.block_tokens;
+    const int64_t head = of_values ? int64_t{shape.kv_heads} + kv_head : kv_head;
+    const int64_t elements = int64_t{2} * shape.kv_heads * shape.block_tokens * shape.head_dim;
+    const float* all = reinterpret_cast<const float*>(part(position) + elements);
+    return all + head * shape.block_tokens + slot;
+  }
 };
+
+// The scales of a tile's positions, for elements that have them.
+struct TileScales {
+  float keys[kTile];
+  float values[kTile];
+};
+
+template <typename Element>
+constexpr bool has_scales = false;
+template <>
+constexpr bool has_scales<int8_t> = true;
 
 int64_t bytes_between(const void* a, const void* b) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(b) - reinterpret_cast<uintptr_t>(a));
@@ -201,15 +221,29 @@ LS_INLINE Mask16 valid_lanes(int group, int from, int to) {
   return lanes(first, smaller(larger(to - 16 * group, first), 16));
 }
 
+// Copies the scales of positions [begin, end), multiples of 16. The rest of a tile may lie in no
+// block; its scores and weights are not looked at.
+template <typename Element>
+void load_scales(const HeadView<Element>& view, int32_t tile, int32_t begin, int32_t end,
+                 TileScales* scales) {
+  for (int32_t position = begin; position < end; position += 16) {
+    store(scales->keys + (position - tile), load(view.scales(position, false)));
+    store(scales->values + (position - tile), load(view.scales(position, true)));
+  }
+}
+
 // Scores of one query → weights relative to its new largest score; [from, to) of the tile is
-// valid, all of it with kAll.
-template <bool kAll>
-LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, float scale, int from, int to,
-                            int head_dim) {
+// valid, all of it with kAll. With kScaled, scores take K's scales, and the weights that are left
+// in p take V's.
+template <bool kAll, bool kScaled>
+LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, const TileScales& scales,
+                            float scale, int from, int to, int head_dim) {
   f32x16 scores[kTileGroups];
 #pragma GCC unroll 4
   for (int g = 0; g < kTileGroups; ++g) {
-    scores[g] = mul(load(p + 16 * g), set(scale));
+    scores[g] = load(p + 16 * g);
+    if (kScaled) scores[g] = mul(scores[g], load(scales.keys + 16 * g));
+    scores[g] = mul(scores[g], set(scale));
     if (!kAll) scores[g] = select(valid_lanes(g, from, to), scores[g], set(kLowest));
   }
   const float tile_largest = largest(max(max(scores[0], scores[1]), max(scores[2], scores[3])));
@@ -227,8 +261,9 @@ LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, float scale, 
   for (int g = 0; g < kTileGroups; ++g) {
     f32x16 weights = exp(sub(scores[g], set(new_largest)));
     if (!kAll) weights = select(valid_lanes(g, from, to), weights, set(0.0f));
-    store(p + 16 * g, weights);
     sums = add(sums, weights);
+    if (kScaled) weights = mul(weights, load(scales.values + 16 * g));
+    store(p + 16 * g, weights);
   }
   store(state.lanes + 16 * i, sums);
 }
@@ -273,16 +308,21 @@ template <typename Element>
 void attend_tile(const HeadView<Element>& view, const QueryBlock& block, int32_t tile) {
   const int32_t begin = larger(tile, block.begin[0]);
   const int32_t end = smaller(tile + kTile, block.end[block.queries - 1]);
-  tile_scores(view, block, tile, begin / 16 * 16, (end + 15) / 16 * 16);
+  const int32_t first = begin / 16 * 16, last = (end + 15) / 16 * 16;
+  constexpr bool kScaled = has_scales<Element>;
+  TileScales scales;
+  if constexpr (kScaled) load_scales(view, tile, first, last, &scales);
+  tile_scores(view, block, tile, first, last);
   for (int i = 0; i < block.queries; ++i) {
     const int32_t from = larger(tile, block.begin[i]);
     const int32_t to = smaller(tile + kTile, block.end[i]);
     float* p = block.p + i * kAttentionRowStride;
     if (to - from == kTile) {
-      tile_softmax<true>(block.segment, i, p, view.shape.scale, 0, kTile, view.shape.head_dim);
+      tile_softmax<true, kScaled>(block.segment, i, p, scales, view.shape.scale, 0, kTile,
+                                  view.shape.head_dim);
     } else if (from < to) {
-      tile_softmax<false>(block.segment, i, p, view.shape.scale, from - tile, to - tile,
-                          view.shape.head_dim);
+      tile_softmax<false, kScaled>(block.segment, i, p, scales, view.shape.scale, from - tile,
+                                   to - tile, view.shape.head_dim);
     }
   }
   tile_values(view, block, tile, begin, end);
@@ -372,10 +412,12 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence, R
     int64_t count = per_head - first;
     if (count > queries.end - index) count = queries.end - index;
     if (count > kQueriesMax) count = kQueriesMax;
-    if (shape.kv_type == KvType::kF16) {
-      attend<uint16_t>(shape, sequence, kv_head, first, static_cast<int>(count), &block);
-    } else {
-      attend<float>(shape, sequence, kv_head, first, static_cast<int>(count), &block);
+    const int n = static_cast<int>(count);
+    switch (shape.kv_type) {
+      case KvType::kF32: attend<float>(shape, sequence, kv_head, first, n, &block); break;
+      case KvType::kF16: attend<uint16_t>(shape, sequence, kv_head, first, n, &block); break;
+      case KvType::kBF16: attend<BF16>(shape, sequence, kv_head, first, n, &block); break;
+      case KvType::kQ8: attend<int8_t>(shape, sequence, kv_head, first, n, &block); break;
     }
     index += count;
   }

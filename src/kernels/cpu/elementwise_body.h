@@ -104,22 +104,71 @@ void rope(float* x, int32_t heads, int32_t head_dim, int32_t rope_dims, bool int
   }
 }
 
-LS_INLINE void store_rounded(float* p, f32x16 a) { store(p, a); }
-LS_INLINE void store_rounded(uint16_t* p, f32x16 a) { store_f16(p, a); }
+// store_rounded: sixteen values as elements of a KV type; `factor` is for int8 only.
+LS_INLINE void store_rounded(float* p, f32x16 a, float) { store(p, a); }
+LS_INLINE void store_rounded(uint16_t* p, f32x16 a, float) { store_f16(p, a); }
+LS_INLINE void store_rounded(BF16* p, f32x16 a, float) {
+  float values[16];
+  uint32_t bits[16];
+  store(values, a);
+  memcpy(bits, values, sizeof bits);
+  for (int i = 0; i < 16; ++i) {
+    const bool nan = (bits[i] & 0x7fffffffu) > 0x7f800000u;
+    const uint32_t rounded = nan ? bits[i] | 0x400000u : bits[i] + 0x7fffu + (bits[i] >> 16 & 1u);
+    p[i].bits = static_cast<uint16_t>(rounded >> 16);
+  }
+}
+// Adding 1.5 * 2^23 rounds to an integer, nearest even, and leaves it in the low bits.
+LS_INLINE void store_rounded(int8_t* p, f32x16 a, float factor) {
+  float shifted[16];
+  uint32_t bits[16];
+  store(shifted, add(mul(a, set(factor)), set(0x1.8p23f)));
+  memcpy(bits, shifted, sizeof bits);
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(bits[i]);
+}
+
+// What a row is multiplied with before it is rounded, and what an element stands for.
+struct RowScale {
+  float factor;
+  float scale;
+};
+
+// A row that is not of numbers gets the scale NaN: it must not turn into numbers.
+LS_INLINE RowScale row_scale(const float* x, int32_t n) {
+  f32x16 amax = set(0.0f), zeros = set(0.0f);
+  for (int32_t i = 0; i < n; i += 16) {
+    const f32x16 v = load(x + i);
+    amax = max(max(v, sub(set(0.0f), v)), amax);
+    zeros = fma(v, set(0.0f), zeros);
+  }
+  const float a = largest(amax);
+  if (!(sum(zeros) == 0.0f)) return {0.0f, __builtin_nanf("")};
+  if (a < 1e-30f) return {0.0f, 0.0f};
+  return {127.0f / a, a / 127.0f};
+}
 
 template <typename Element>
-void store_kv_as(const AttentionShape& shape, Element* part, int32_t slot, const float* k,
+void store_kv_as(const AttentionShape& shape, std::byte* block, int32_t slot, const float* k,
                  const float* v) {
   const int64_t head_elements = static_cast<int64_t>(shape.block_tokens) * shape.head_dim;
+  Element* part = reinterpret_cast<Element*>(block + shape.layer_offset);
   Element* values = part + shape.kv_heads * head_elements;
+  float* scales = reinterpret_cast<float*>(values + shape.kv_heads * head_elements);
+  RowScale k_scale = {}, v_scale = {};
   for (int32_t h = 0; h < shape.kv_heads; ++h) {
     Element* keys = part + h * head_elements + slot / 16 * 16 * shape.head_dim + slot % 16;
     Element* row = values + h * head_elements + static_cast<int64_t>(slot) * shape.head_dim;
+    if constexpr (sizeof(Element) == 1) {
+      k_scale = row_scale(k, shape.head_dim);
+      v_scale = row_scale(v, shape.head_dim);
+      scales[h * shape.block_tokens + slot] = k_scale.scale;
+      scales[(shape.kv_heads + h) * shape.block_tokens + slot] = v_scale.scale;
+    }
     for (int32_t d = 0; d < shape.head_dim; d += 16) {
       Element sixteen[16];
-      store_rounded(sixteen, load(k + d));
+      store_rounded(sixteen, load(k + d), k_scale.factor);
       for (int32_t i = 0; i < 16; ++i) keys[(d + i) * 16] = sixteen[i];
-      store_rounded(row + d, load(v + d));
+      store_rounded(row + d, load(v + d), v_scale.factor);
     }
     k += shape.head_dim;
     v += shape.head_dim;
@@ -128,11 +177,11 @@ void store_kv_as(const AttentionShape& shape, Element* part, int32_t slot, const
 
 void store_kv(const AttentionShape& shape, std::byte* block, int32_t slot, const float* k,
               const float* v) {
-  std::byte* part = block + shape.layer_offset;
-  if (shape.kv_type == KvType::kF16) {
-    store_kv_as(shape, reinterpret_cast<uint16_t*>(part), slot, k, v);
-  } else {
-    store_kv_as(shape, reinterpret_cast<float*>(part), slot, k, v);
+  switch (shape.kv_type) {
+    case KvType::kF32: return store_kv_as<float>(shape, block, slot, k, v);
+    case KvType::kF16: return store_kv_as<uint16_t>(shape, block, slot, k, v);
+    case KvType::kBF16: return store_kv_as<BF16>(shape, block, slot, k, v);
+    case KvType::kQ8: return store_kv_as<int8_t>(shape, block, slot, k, v);
   }
 }
 

@@ -86,6 +86,13 @@ uint16_t f32_to_f16(float value) {
 
 float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
+uint16_t f32_to_bf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint32_t rounded = nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+  return static_cast<uint16_t>(rounded >> 16);
+}
+
 void dequantise_row(WeightType type, const std::byte* row, int64_t k, float* out) {
   switch (type) {
     case WeightType::kF32: __builtin_memcpy(out, row, static_cast<size_t>(k) * 4); return;

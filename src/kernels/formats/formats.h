@@ -11,6 +11,7 @@ namespace lineshaft::kernels {
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);  // round to nearest even; overflow to infinity
 float bf16_to_f32(uint16_t bits);
+uint16_t f32_to_bf16(float value);  // round to nearest even; a NaN stays one, made quiet
 
 // out[i], i in [0, k): the weights of one row. Products d * q and d * q + m are rounded as two f32
 // operations, as in the gguf Python package.

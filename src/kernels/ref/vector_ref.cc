@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,28 +22,71 @@ float tree_sum(Lanes lanes) {
   return lanes[0];
 }
 
-size_t element_bytes(const AttentionShape& shape) { return shape.kv_type == KvType::kF16 ? 2 : 4; }
-
-float read_element(const AttentionShape& shape, const std::byte* block, int64_t index) {
-  const std::byte* at = block + shape.layer_offset + index * element_bytes(shape);
-  if (shape.kv_type == KvType::kF32) {
-    float value = 0.0f;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  uint16_t bits = 0;
-  std::memcpy(&bits, at, sizeof bits);
-  return f16_to_f32(bits);
+template <typename T>
+T read_at(const AttentionShape& shape, const std::byte* block, int64_t offset) {
+  T value{};
+  std::memcpy(&value, block + shape.layer_offset + offset, sizeof value);
+  return value;
 }
 
-void write_element(const AttentionShape& shape, std::byte* block, int64_t index, float value) {
-  std::byte* at = block + shape.layer_offset + index * element_bytes(shape);
-  if (shape.kv_type == KvType::kF32) {
-    std::memcpy(at, &value, sizeof value);
-    return;
+template <typename T>
+void write_at(const AttentionShape& shape, std::byte* block, int64_t offset, T value) {
+  std::memcpy(block + shape.layer_offset + offset, &value, sizeof value);
+}
+
+// An element as f32; of q8 the integer.
+float read_element(const AttentionShape& shape, const std::byte* block, int64_t index) {
+  switch (shape.kv_type) {
+    case KvType::kF32: return read_at<float>(shape, block, 4 * index);
+    case KvType::kF16: return f16_to_f32(read_at<uint16_t>(shape, block, 2 * index));
+    case KvType::kBF16: return bf16_to_f32(read_at<uint16_t>(shape, block, 2 * index));
+    case KvType::kQ8: return read_at<int8_t>(shape, block, index);
   }
-  const uint16_t bits = f32_to_f16(value);
-  std::memcpy(at, &bits, sizeof bits);
+  return 0.0f;
+}
+
+// `factor` is for q8 only: what the row's values are multiplied with before they are rounded.
+void write_element(const AttentionShape& shape, std::byte* block, int64_t index, float value,
+                   float factor) {
+  switch (shape.kv_type) {
+    case KvType::kF32: return write_at(shape, block, 4 * index, value);
+    case KvType::kF16: return write_at(shape, block, 2 * index, f32_to_f16(value));
+    case KvType::kBF16: return write_at(shape, block, 2 * index, f32_to_bf16(value));
+    case KvType::kQ8:
+      return write_at(shape, block, index,
+                      static_cast<int8_t>(std::bit_cast<uint32_t>(value * factor + 0x1.8p23f)));
+  }
+}
+
+// Where a scale of q8 lies: K's of head h, or V's with h = kv_heads + head.
+int64_t scale_offset(const AttentionShape& shape, int32_t slot, int32_t h) {
+  const int64_t quants = int64_t{2} * shape.kv_heads * shape.block_tokens * shape.head_dim;
+  return quants + 4 * (int64_t{h} * shape.block_tokens + slot);
+}
+
+float read_scale(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h) {
+  if (shape.kv_type != KvType::kQ8) return 1.0f;
+  return read_at<float>(shape, block, scale_offset(shape, slot, h));
+}
+
+// Writes the scale of a row of q8; returns the factor for write_element.
+float write_scale(const AttentionShape& shape, std::byte* block, int32_t slot, int32_t h,
+                  const float* x) {
+  if (shape.kv_type != KvType::kQ8) return 1.0f;
+  float amax = 0.0f, scale = 0.0f, factor = 0.0f;
+  bool numbers = true;
+  for (int32_t d = 0; d < shape.head_dim; ++d) {
+    numbers = numbers && std::isfinite(x[d]);
+    amax = std::fabs(x[d]) > amax ? std::fabs(x[d]) : amax;
+  }
+  if (!numbers) {
+    scale = std::numeric_limits<float>::quiet_NaN();
+  } else if (!(amax < 1e-30f)) {
+    scale = amax / 127.0f;
+    factor = 127.0f / amax;
+  }
+  write_at(shape, block, scale_offset(shape, slot, h), scale);
+  return factor;
 }
 
 int64_t key_index(const AttentionShape& shape, int32_t slot, int32_t h, int32_t d) {
@@ -76,12 +120,19 @@ struct Row {
     float dot = 0.0f;
     for (int32_t d = 0; d < shape.head_dim; ++d) {
       const int32_t slot = position % shape.block_tokens;
-      dot = std::fmaf(q[d], stored_key(shape, block(position), slot, kv_head, d), dot);
+      const int64_t index = key_index(shape, slot, kv_head, d);
+      dot = std::fmaf(q[d], read_element(shape, block(position), index), dot);
     }
-    return dot * shape.scale;
+    const int32_t slot = position % shape.block_tokens;
+    return dot * read_scale(shape, block(position), slot, kv_head) * shape.scale;
   }
   float value(int32_t position, int32_t d) const {
-    return stored_value(shape, block(position), position % shape.block_tokens, kv_head, d);
+    const int32_t slot = position % shape.block_tokens;
+    return read_element(shape, block(position), value_index(shape, slot, kv_head, d));
+  }
+  float value_scale(int32_t position) const {
+    return read_scale(shape, block(position), position % shape.block_tokens,
+                      shape.kv_heads + kv_head);
   }
 };
 
@@ -99,9 +150,10 @@ void add_tile(const Row& row, int32_t begin, int32_t end, State* state) {
   for (int32_t p = begin; p < end; ++p) {
     const float weight = exp_f32(scores[static_cast<size_t>(p - begin)] - largest);
     state->lanes[static_cast<size_t>(p % 16)] += weight;
+    const float scaled = weight * row.value_scale(p);
     for (int32_t d = 0; d < row.shape.head_dim; ++d) {
       float& sum = state->values[static_cast<size_t>(d)];
-      sum = std::fmaf(weight, row.value(p, d), sum);
+      sum = std::fmaf(scaled, row.value(p, d), sum);
     }
   }
 }
@@ -138,20 +190,26 @@ void attend(const Row& row, float* out) {
 
 float stored_key(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h,
                  int32_t d) {
-  return read_element(shape, block, key_index(shape, slot, h, d));
+  return read_element(shape, block, key_index(shape, slot, h, d)) *
+         read_scale(shape, block, slot, h);
 }
 
 float stored_value(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h,
                    int32_t d) {
-  return read_element(shape, block, value_index(shape, slot, h, d));
+  return read_element(shape, block, value_index(shape, slot, h, d)) *
+         read_scale(shape, block, slot, shape.kv_heads + h);
 }
 
 void store_kv(const AttentionShape& shape, std::byte* block, int32_t slot, const float* k,
               const float* v) {
   for (int32_t h = 0; h < shape.kv_heads; ++h) {
+    const float* key = k + h * shape.head_dim;
+    const float* value = v + h * shape.head_dim;
+    const float k_factor = write_scale(shape, block, slot, h, key);
+    const float v_factor = write_scale(shape, block, slot, shape.kv_heads + h, value);
     for (int32_t d = 0; d < shape.head_dim; ++d) {
-      write_element(shape, block, key_index(shape, slot, h, d), k[h * shape.head_dim + d]);
-      write_element(shape, block, value_index(shape, slot, h, d), v[h * shape.head_dim + d]);
+      write_element(shape, block, key_index(shape, slot, h, d), key[d], k_factor);
+      write_element(shape, block, value_index(shape, slot, h, d), value[d], v_factor);
     }
   }
 }

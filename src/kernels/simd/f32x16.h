@@ -19,6 +19,13 @@
 #define LS_INLINE static inline __attribute__((always_inline))
 
 namespace lineshaft::kernels::LS_TARGET {
+namespace {
+
+struct BF16 {
+  uint16_t bits;
+};
+
+}  // namespace
 
 #if defined(LS_TARGET_AVX512)
 
@@ -45,6 +52,14 @@ LS_INLINE void store_first(float* p, f32x16 a, int n) {
 }
 LS_INLINE f32x16 load(const uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+LS_INLINE f32x16 load(const BF16* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+LS_INLINE f32x16 load(const int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
 }
 LS_INLINE void store_f16(uint16_t* p, f32x16 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
@@ -117,6 +132,16 @@ LS_INLINE f32x16 load(const uint16_t* p) {
   const __m128i* q = reinterpret_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
 }
+LS_INLINE __m256 load_half(const BF16* p) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+LS_INLINE f32x16 load(const BF16* p) { return {load_half(p), load_half(p + 8)}; }
+LS_INLINE __m256 load_half(const int8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+LS_INLINE f32x16 load(const int8_t* p) { return {load_half(p), load_half(p + 8)}; }
 LS_INLINE void store_f16(uint16_t* p, f32x16 a) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
   _mm_storeu_si128(q, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -198,6 +223,8 @@ LS_INLINE void store_first(float* p, f32x16 a, int n) {
   for (int i = 0; i < n; ++i) p[i] = a.v[i];
 }
 LS_INLINE f32x16 load(const uint16_t* p) { LS_EACH(f16_to_f32(p[i])); }
+LS_INLINE f32x16 load(const BF16* p) { LS_EACH(bf16_to_f32(p[i].bits)); }
+LS_INLINE f32x16 load(const int8_t* p) { LS_EACH(static_cast<float>(p[i])); }
 LS_INLINE void store_f16(uint16_t* p, f32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
 }
@@ -235,6 +262,7 @@ LS_INLINE f32x16 load_8_twice(const float* p) { LS_EACH(p[i / 2]); }
 
 // What each operation means, for all bodies:
 //   load(const uint16_t*)   sixteen f16, exactly;  store_f16: rounded to nearest even
+//   load(const BF16*), load(const int8_t*)   sixteen values, exactly
 //   lanes(begin, end)       lanes i with begin <= i < end; 0 <= begin <= end <= 16
 //   load_first(p, n)        p[0 .. n) in lanes below n, +0 above; reads nothing beyond
 //   max(a, b), min(a, b)    a > b ? a : b and a < b ? a : b: b when either is NaN
