@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "net/test_client.h"
 #include "recipe/encoding/chatml.h"
+#include "recipe/model_format.h"
 #include "recipe/test_tokenizer.h"
 
 namespace lineshaft::api {
@@ -21,6 +22,18 @@ inline std::vector<TokenId> text_tokens(std::string_view text) {
   std::vector<TokenId> out;
   for (const char c : text) out.push_back(static_cast<uint8_t>(c));
   return out;
+}
+
+// The test tokenizer with the control tokens of DSML.
+inline std::shared_ptr<const recipe::Tokenizer> dsml_tokenizer() {
+  static const auto tokenizer =
+      recipe::test_tokenizer({"<think>", "</think>", "\uff5cDSML\uff5c"});
+  return tokenizer;
+}
+
+// What a model says, control tokens spelled.
+inline std::vector<TokenId> dsml_tokens(std::string_view text) {
+  return dsml_tokenizer()->encode(text, recipe::Tokenizer::Mode::kSpecial);
 }
 
 inline ServerConfig test_config() {
@@ -37,13 +50,19 @@ class ApiRig {
 
   explicit ApiRig(std::function<Script(const Request&)> script,
                   ServerConfig config = test_config())
-      : tokenizer(recipe::test_tokenizer()), sink(std::move(script)) {
+      : ApiRig(std::move(script), std::move(config), recipe::test_tokenizer(), false) {}
+
+  // `dsml`: a model that reasons and calls tools in DSML, with a prompt in ChatML.
+  ApiRig(std::function<Script(const Request&)> script, ServerConfig config,
+         std::shared_ptr<const recipe::Tokenizer> tokens, bool dsml)
+      : tokenizer(std::move(tokens)), sink(std::move(script)) {
     ModelCard card;
     card.id = "test-model";
     card.aliases = {"org/alias"};
     card.context_tokens = kContext;
     card.system_fingerprint = "fp_test";
-    server = std::make_unique<Server>(std::move(config), sink, tokenizer, format(tokenizer),
+    server = std::make_unique<Server>(std::move(config), sink, tokenizer,
+                                      format(tokenizer, dsml),
                                       std::move(card), metrics);
     const auto started = server->start();
     EXPECT_TRUE(started.ok()) << started.status();
@@ -51,11 +70,19 @@ class ApiRig {
   }
   ~ApiRig() { server->stop(); }
 
-  static recipe::ChatFormat format(const std::shared_ptr<const recipe::Tokenizer>& tokenizer) {
+  static recipe::ChatFormat format(const std::shared_ptr<const recipe::Tokenizer>& tokenizer,
+                                   bool dsml) {
     recipe::ChatFormat out;
     const auto chatml = std::make_shared<const recipe::ChatMl>(tokenizer, recipe::kTestImStart,
                                                                recipe::kTestImEnd, "default");
     out.encode = [chatml](const recipe::Conversation& c) { return chatml->encode(c); };
+    if (!dsml) return out;
+    recipe::Abilities& can = out.abilities;
+    can.tools = can.reasoning = can.answer_forms = true;
+    can.thinks_unless_told = false;
+    out.parser = [](const recipe::Conversation& c, std::vector<std::string> stops) {
+      return std::make_unique<recipe::AnswerParser>(recipe::parser_options(c, std::move(stops)));
+    };
     return out;
   }
 

@@ -33,7 +33,8 @@ inline std::vector<std::string> printable_bytes() {
   return out;
 }
 
-inline std::shared_ptr<const Tokenizer> test_tokenizer() {
+// `more`: further control tokens, from kTestVocab on.
+inline std::shared_ptr<const Tokenizer> test_tokenizer(const std::vector<std::string>& more = {}) {
   TokenizerData data;
   data.model = "gpt2";
   data.pre = "gpt-2";
@@ -45,6 +46,10 @@ inline std::shared_ptr<const Tokenizer> test_tokenizer() {
   }
   data.merges = {"h e", "t h"};
   for (const char* name : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
+    data.tokens.push_back(name);
+    data.token_types.push_back(3);
+  }
+  for (const std::string& name : more) {
     data.tokens.push_back(name);
     data.token_types.push_back(3);
   }
