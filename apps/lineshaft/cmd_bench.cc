@@ -1,9 +1,11 @@
 // lineshaft bench: prefill and decode speed by batch size, through the whole engine.
 //
 // Prefill: `batch` prompts of --prompt-tokens random ids, one generated token each; tokens over
-// the time from the first submit to the last token. Decode: `batch` prompts of one token and
-// --gen-tokens generated ones; tokens over time from when all have their first. Every repetition
-// has prompts of its own, so that no prefix is reused.
+// the time from the first submit to the last token. Decode: `batch` sequences of --gen-tokens
+// generated ones; tokens over time from when all have their first. Their prompts have
+// --decode-prompt-tokens and are computed before the timed run, which then finds them in the prefix
+// cache: all sequences begin together, none ends while another is still in its prompt. Every
+// repetition has prompts of its own, so that nothing else is reused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,6 +78,14 @@ struct Rates {
   }
 };
 
+using Prompts = std::vector<std::vector<TokenId>>;
+
+// The last token's block is never taken from the cache: one token more than asked, so that whole
+// blocks of them are.
+int decode_prompt_length(const BenchConfig& bench) {
+  return bench.decode_prompt_tokens > 1 ? bench.decode_prompt_tokens + 1 : 1;
+}
+
 class Bench {
  public:
   Bench(LocalEngine& engine, const Config& config, int32_t vocab)
@@ -96,28 +106,38 @@ class Bench {
  private:
   StatusOr<double> prefill_rate(int batch) {
     const int tokens = config_.bench.prompt_tokens;
+    const Prompts prompts = make_prompts(batch, tokens);
     const Instant begin = clock_.now();
-    LS_ASSIGN_OR_RETURN(const auto watch, load(batch, tokens, 1));
+    LS_ASSIGN_OR_RETURN(const auto watch, load(prompts, 1));
     return batch * tokens / (watch->last() - begin).in_seconds();
   }
 
   StatusOr<double> decode_rate(int batch) {
-    LS_ASSIGN_OR_RETURN(const auto watch, load(batch, 1, config_.bench.gen_tokens));
+    const Prompts prompts = make_prompts(batch, decode_prompt_length(config_.bench));
+    if (config_.bench.decode_prompt_tokens > 1) LS_RETURN_IF_ERROR(load(prompts, 1).status());
+    LS_ASSIGN_OR_RETURN(const auto watch, load(prompts, config_.bench.gen_tokens));
     return watch->decode_rate();
   }
 
-  StatusOr<std::shared_ptr<Stopwatch>> load(int batch, int prompt_tokens, int gen_tokens) {
-    auto watch = std::make_shared<Stopwatch>(batch);
+  Prompts make_prompts(int batch, int tokens) {
+    Prompts out(static_cast<size_t>(batch));
+    for (std::vector<TokenId>& prompt : out) {
+      prompt.resize(static_cast<size_t>(tokens));
+      for (TokenId& id : prompt) {
+        id = static_cast<TokenId>(key_.below(counter_++, static_cast<uint64_t>(vocab_)));
+      }
+    }
+    return out;
+  }
+
+  StatusOr<std::shared_ptr<Stopwatch>> load(const Prompts& prompts, int gen_tokens) {
+    auto watch = std::make_shared<Stopwatch>(static_cast<int>(prompts.size()));
     SamplingConfig sampling;
     sampling.max_tokens = gen_tokens;
     sampling.top_logprobs = -1;
     sampling.ignore_eos = true;
-    for (int i = 0; i < batch; ++i) {
-      std::vector<TokenId> prompt(static_cast<size_t>(prompt_tokens));
-      for (TokenId& id : prompt) {
-        id = static_cast<TokenId>(key_.below(counter_++, static_cast<uint64_t>(vocab_)));
-      }
-      auto request = std::make_shared<Request>(make_request(std::move(prompt), sampling));
+    for (const std::vector<TokenId>& prompt : prompts) {
+      auto request = std::make_shared<Request>(make_request(prompt, sampling));
       request->id = engine_.next_id();
       LS_RETURN_IF_ERROR(engine_.submit(request, watch));
     }
@@ -139,7 +159,7 @@ Config bench_config(const Config& config, const OpenModel& open) {
   Config own = config;
   const BenchConfig& b = config.bench;
   const int largest = *std::max_element(b.batch.begin(), b.batch.end());
-  const int length = std::max(b.prompt_tokens + 1, b.gen_tokens + 1);
+  const int length = std::max(b.prompt_tokens + 1, decode_prompt_length(b) + b.gen_tokens);
   own.scheduling.max_seqs = std::max(1, largest);
   own.scheduling.queue_max = std::max(own.scheduling.queue_max, largest);
   own.scheduling.step_tokens_max = std::max(own.scheduling.step_tokens_max, largest);
@@ -158,6 +178,7 @@ Json facts(const Config& config, const OpenModel& open) {
   return Json{{"model", open.name},
               {"prompt_tokens", config.bench.prompt_tokens},
               {"gen_tokens", config.bench.gen_tokens},
+              {"decode_prompt_tokens", config.bench.decode_prompt_tokens},
               {"threads", thread_count(config)},
               {"profile", config.model.profile},
               {"kernels", std::string(kernels::name_of(forward_options(config).isa))}};

@@ -34,6 +34,13 @@ void add_model(CLI::App* app, Config* c) {
       ->group("Model");
 }
 
+void add_template(CLI::App* app, Config* c) {
+  app->add_option("--chat-template,--template", c->model.chat_template,
+                  "A file with a chat template, or a tokenizer_config.json, in place of the "
+                  "model file's own")
+      ->group("Model");
+}
+
 void add_compute(CLI::App* app, Config* c) {
   app->add_option("-t,--threads", c->model.threads, "Compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024))
@@ -149,6 +156,10 @@ void bench_options(CLI::App* app, Config* c) {
   app->add_option("--gen-tokens", b.gen_tokens, "Generated tokens of an answer")
       ->check(CLI::Range(2, 1 << 24))
       ->group("Load");
+  app->add_option("--decode-prompt-tokens", b.decode_prompt_tokens,
+                  "Context of each sequence when decode is timed")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group("Load");
   app->add_option("--batch", b.batch, "Sequences at once; several numbers: several rows")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024))
@@ -160,6 +171,22 @@ void bench_options(CLI::App* app, Config* c) {
   app->add_option("--step-ms", c->scheduling.step_ms, "Time of one step; 0: from the machine")
       ->check(CLI::Range(0.0, 60'000.0))
       ->group("Scheduling");
+  add_common(app, c);
+}
+
+void compare_options(CLI::App* app, Config* c) {
+  add_model(app, c);
+  CompareConfig& o = c->compare;
+  app->add_option("--rows", o.rows, "prefill-TOKENS and decode-SEQUENCES")
+      ->delimiter(',')
+      ->group("Load");
+  app->add_option("--rounds", o.rounds, "Measurements of each side")
+      ->check(CLI::Range(1, 1000))
+      ->group("Load");
+  app->add_option("--peer-dir", o.peer_dir, "Folder of llama-bench and llama-batched-bench; "
+                                            "default: the PATH")
+      ->group("Load");
+  add_compute(app, c);
   add_common(app, c);
 }
 
@@ -182,8 +209,16 @@ void add_server(CLI::App* app, Config* c) {
 
 void serve_options(CLI::App* app, Config* c) {
   add_model(app, c);
+  add_template(app, c);
   add_server(app, c);
+  app->add_option("--encoding", c->recipe.encoding,
+                  "deepseek_v3, deepseek_r1, deepseek_v31, deepseek_v4 or deepseek_v41; "
+                  "default: as the model's own template has it")
+      ->group("Model");
   app->add_option("--ready-file", c->serve.ready_file, "Gets the address when all is ready")
+      ->group("Server");
+  app->add_option("--test-script", c->serve.test_script,
+                  "For tests of clients: no model, answers from this JSON file")
       ->group("Server");
   add_compute(app, c);
   add_scheduling(app, c);
@@ -196,6 +231,7 @@ void run_options(CLI::App* app, Config* c) {
   c->sampling.max_tokens = 1024;
   c->sampling.top_logprobs = -1;
   add_model(app, c);
+  add_template(app, c);
   app->add_option("PROMPT", c->run.prompt, "One question; without it: a dialogue");
   app->add_option("--system", c->run.system, "The system prompt; default: the model's own")
       ->group("Chat");
@@ -236,10 +272,12 @@ void pull_options(CLI::App* app, Config* c) {
 void recipe_options(CLI::App* app, Config* c) {
   RecipeConfig& r = c->recipe;
   app->add_option("--encoding", r.encoding,
-                  "deepseek_v3, deepseek_r1, deepseek_v31, deepseek_v4 or deepseek_v41");
+                  "deepseek_v3, deepseek_r1, deepseek_v31, deepseek_v4, deepseek_v41 or template; "
+                  "default: as the model's own template has it");
   app->add_option("--dialect", r.dialect, "Of the requests: chat, responses or messages")
       ->check(CLI::IsMember({"chat", "responses", "messages"}));
   add_model(app, c);
+  add_template(app, c);
   add_common(app, c);
 }
 
@@ -258,6 +296,8 @@ const std::vector<Command>& commands() {
       {"inspect", "Show a model file's metadata, tensors and memory plan", inspect_options,
        run_inspect},
       {"bench", "Measure prefill and decode speed", bench_options, run_bench},
+      {"bench compare", "Measure llama.cpp's speed and ours, in turn", compare_options,
+       run_bench_compare},
       {"doctor", "Check this machine and say what to fix", doctor_options, run_doctor},
   };
   return table;

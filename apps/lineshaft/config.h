@@ -17,6 +17,7 @@ struct CommonConfig {
 struct ModelConfig {
   std::string model = "smollm2";   // a path or a short name
   std::string tokenizer;           // a tokenizer.json; "": the model file's own
+  std::string chat_template;       // a file with one; "": the model file's own
   int threads = 0;                 // 0: one a core that this process may use
   std::string profile = "cpu-int8-2";
   std::string kv_type = "auto";    // as name_of(KvType); "auto": f32 with cpu-f32-1, else f16
@@ -67,8 +68,16 @@ struct ScoreConfig {
 struct BenchConfig {
   int prompt_tokens = 512;
   int gen_tokens = 128;
+  int decode_prompt_tokens = 1;    // context of a sequence when its timed answer begins
   std::vector<int> batch = {1};
   int repetitions = 3;
+};
+
+struct CompareConfig {
+  std::vector<std::string> rows = {"prefill-512", "prefill-2048", "prefill-8192",
+                                   "decode-1",    "decode-16",    "decode-64"};
+  int rounds = 3;
+  std::string peer_dir;            // of llama.cpp's programs; "": the PATH
 };
 
 struct ServeConfig {
@@ -82,6 +91,7 @@ struct ServeConfig {
   std::vector<std::string> cors_origins;
   bool vllm_metrics = false;
   int connections_max = 512;
+  std::string test_script;         // answers for tests; "": a model gives them
 };
 
 struct RunConfig {
@@ -114,6 +124,7 @@ struct Config {
   GenerateConfig generate;
   ScoreConfig score;
   BenchConfig bench;
+  CompareConfig compare;
   ServeConfig serve;
   RunConfig run;
   PullConfig pull;

@@ -78,7 +78,7 @@ std::string top_help() {
   std::string out = "lineshaft: a serving engine for language models\n\nUsage: lineshaft COMMAND "
                     "[OPTIONS]\n\nCommands:\n";
   for (const Command& command : commands()) {
-    out += fmt::format("  {:<10} {}\n", command.name, command.summary);
+    out += fmt::format("  {:<13} {}\n", command.name, command.summary);
   }
   out += "\n  lineshaft COMMAND --help tells a command's options; --version what this is.\n"
          "  MODEL is a path to a .gguf file or a short name (default: smollm2).\n";
@@ -264,7 +264,13 @@ ParsedCommand parse(std::vector<std::string> args) {
   if (name == "-h" || name == "--help" || name == "help") {
     if (args.empty()) return print_and_end(top_help());
     name = args.front();
-    args = {"--help"};
+    args.erase(args.begin());
+    args.push_back("--help");
+  }
+  // Two words may name a command of their own: bench compare.
+  if (!args.empty() && find_command(name + " " + args.front()) != nullptr) {
+    name += " " + args.front();
+    args.erase(args.begin());
   }
   if (const Command* command = find_command(name)) return parse_one(*command, std::move(args));
   std::vector<std::string> names;
