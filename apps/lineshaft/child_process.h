@@ -11,8 +11,8 @@ namespace lineshaft::app {
 // The path of an executable: in `folder`, or in those of PATH when it is "". kNotFound.
 StatusOr<std::string> find_program(const std::string& name, const std::string& folder);
 
-// Runs arguments[0], a path, and returns its standard output (64 MiB at most). kUnavailable, with the
-// last line of its standard error, when it can't be run or ends in another way than exit code 0.
+// Runs arguments[0], a path, and returns its standard output (64 MiB at most). kUnavailable, with
+// the last line of its standard error, when it can't be run or ends otherwise than with exit code 0.
 // kCancelled after an interrupt (interrupt.h): the program has been ended then.
 StatusOr<std::string> output_of(const std::vector<std::string>& arguments);
 
