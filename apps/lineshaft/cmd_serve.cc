@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "base/clock.h"
@@ -42,7 +43,8 @@ void print_start(const Config& config, const LoadedModel& model, Serving& servin
   print(stderr, "access: {}, TLS {}, CORS {}\n",
         s.keys_file.empty() ? "no keys, this machine only" : "keys from " + s.keys_file,
         s.tls_cert.empty() ? "off" : "on", s.cors_origins.empty() ? "off" : "on");
-  const auto chat = chat_encoder(model.open);
+  const auto chat = chat_format(config, model.open.tokenizer, model.open.chat_template,
+                                model.open.name);
   if (!chat.ok()) {
     const std::string_view why = message_of(chat.status());
     print(stderr, "chat: {}\n", why);
@@ -92,16 +94,26 @@ int run_serve(const Config& config) {
   if (const Status startable = api::Server::check(server_config(config)); !startable.ok()) {
     return fail(startable.code() == StatusCode::kUnavailable ? kNetwork : kWrongUse, startable);
   }
-  const auto model = load_model(config);
-  if (!model.ok()) return fail_load(model.status());
-  const auto serving = Serving::start(config, *model);
+  std::optional<LoadedModel> model;
+  if (config.serve.test_script.empty()) {
+    auto loaded = load_model(config);
+    if (!loaded.ok()) return fail_load(loaded.status());
+    model = *std::move(loaded);
+  }
+  const auto serving =
+      model ? Serving::start(config, *model) : Serving::start_scripted(config);
   if (!serving.ok()) {
     return serving.status().code() == StatusCode::kUnavailable
                ? fail(kNetwork, serving.status())
                : fail_load(serving.status());
   }
   const double seconds = (clock.now() - begin).in_seconds();
-  print_start(config, *model, **serving, seconds);
+  if (model) {
+    print_start(config, *model, **serving, seconds);
+  } else {
+    print(stderr, "lineshaft {}: answers from {}\nready in {:.2f} s: {}\n", version(),
+          config.serve.test_script, seconds, (*serving)->url());
+  }
   if (config.common.json) {
     print_json(Json{{"event", "ready"}, {"address", (*serving)->address()}, {"seconds", seconds}});
   }

@@ -7,6 +7,7 @@
 #include "kernels/types.h"
 #include "lineshaft/print.h"
 #include "lineshaft/terminal.h"
+#include "worker/cpu_worker.h"
 #include "worker/warmup.h"
 
 namespace lineshaft::app {
@@ -30,13 +31,11 @@ worker::StepRunnerOptions runner_options(const LoadedModel& model, const Config&
   return options;
 }
 
-node::EngineConfig engine_config(const LoadedModel& model, const Config& config,
-                                 const StepCost& cost) {
+// What does not depend on the model.
+node::EngineConfig engine_config(const Config& config, const StepCost& cost) {
   node::EngineConfig out;
   Limits& limits = out.scheduler.limits;
   limits.block_tokens = config.memory.block_tokens;
-  limits.kv_blocks = model.plan.kv_blocks;
-  limits.context_tokens = model.plan.context_tokens;
   limits.sequences_max = config.scheduling.max_seqs;
   limits.queue_max = config.scheduling.queue_max;
   limits.step_tokens_max = config.scheduling.step_tokens_max;
@@ -45,8 +44,16 @@ node::EngineConfig engine_config(const LoadedModel& model, const Config& config,
       config.scheduling.step_ms > 0 ? config.scheduling.step_ms : default_step_ms(cost);
   out.scheduler.prompt_step_ms = 2 * out.scheduler.step_ms;
   out.plans_ahead_max = config.scheduling.plan_ahead ? 2 : 1;
-  out.model_fingerprint = model.open.spec.fingerprint;
   out.numerics_profile = config.model.profile;
+  return out;
+}
+
+node::EngineConfig engine_config(const LoadedModel& model, const Config& config,
+                                 const StepCost& cost) {
+  node::EngineConfig out = engine_config(config, cost);
+  out.scheduler.limits.kv_blocks = model.plan.kv_blocks;
+  out.scheduler.limits.context_tokens = model.plan.context_tokens;
+  out.model_fingerprint = model.open.spec.fingerprint;
   out.kv_type = kernels::name_of(forward_options(config).kv_type);
   return out;
 }
@@ -75,16 +82,38 @@ StatusOr<std::unique_ptr<LocalEngine>> LocalEngine::start(const LoadedModel& mod
              {"sample_ms", cost.sample_ms},
              {"pair_ms", cost.pair_ms},
              {"step_ms", engine.scheduler.step_ms}});
+  const WorkerMaker make_worker = [&runner](std::function<void(StepResult&&)> on_result) {
+    return std::make_unique<worker::CpuWorker>(std::move(runner), std::move(on_result));
+  };
   return std::unique_ptr<LocalEngine>(
-      new LocalEngine(std::move(engine), std::move(runner), options.metrics));
+      new LocalEngine(std::move(engine), make_worker, options.metrics));
 }
 
-LocalEngine::LocalEngine(node::EngineConfig config, std::unique_ptr<worker::StepRunner> runner,
+StatusOr<std::unique_ptr<LocalEngine>> LocalEngine::start_scripted(
+    Script script, std::shared_ptr<const recipe::Tokenizer> tokenizer, int32_t context_tokens,
+    const Config& config, Options options) {
+  const StepCost cost{.base_ms = 1.0, .row_ms = 0.01, .sample_ms = 0.01, .pair_ms = 0.0};
+  node::EngineConfig engine = engine_config(config, cost);
+  Limits& limits = engine.scheduler.limits;
+  limits.context_tokens = context_tokens;
+  limits.kv_blocks = 4 * (context_tokens / limits.block_tokens + 1);
+  engine.model_fingerprint = tokenizer->vocab()->fingerprint;
+  engine.kv_type = "none";
+  engine.tenants = std::move(options.tenants);
+  LS_RETURN_IF_ERROR(node::validate(engine));
+  const WorkerMaker make_worker = [&](std::function<void(StepResult&&)> on_result) {
+    return std::make_unique<ScriptedWorker>(std::move(script), std::move(tokenizer),
+                                            context_tokens, std::move(on_result));
+  };
+  return std::unique_ptr<LocalEngine>(
+      new LocalEngine(std::move(engine), make_worker, options.metrics));
+}
+
+LocalEngine::LocalEngine(node::EngineConfig config, const WorkerMaker& make_worker,
                          Metrics* metrics)
     : step_ms_(config.scheduler.step_ms), inbox_(kInboxMax) {
   if (metrics != nullptr) metrics_ = std::make_unique<EngineMetrics>(*metrics);
-  worker_ = std::make_unique<worker::CpuWorker>(
-      std::move(runner), [this](StepResult&& result) { push(std::move(result)); });
+  worker_ = make_worker([this](StepResult&& result) { push(std::move(result)); });
   engine_ = std::make_unique<node::Engine>(std::move(config), *worker_,
                                            static_cast<node::EventOut&>(*this));
   if (metrics_) metrics_->publish(engine_->stats());
@@ -115,8 +144,7 @@ void LocalEngine::cancel_choice(RequestId request, int32_t choice) {
 
 void LocalEngine::push(Event event) {
   // Full only while thousands of cancels are queued; the engine's thread empties it in no time.
-  auto owned = std::make_unique<Event>(std::move(event));
-  while (!inbox_.try_push(std::move(owned))) std::this_thread::yield();
+  while (!inbox_.try_push(std::move(event))) std::this_thread::yield();
 }
 
 void LocalEngine::loop() {
@@ -125,7 +153,7 @@ void LocalEngine::loop() {
     const Instant wakeup = engine_->next_wakeup();
     const Duration wait = wakeup == Instant::never() ? kIdleWait : wakeup - clock_.now();
     auto event = inbox_.pop_for(std::max(wait, Duration{}));
-    for (; event; event = inbox_.try_pop()) running = apply(std::move(**event)) && running;
+    for (; event; event = inbox_.try_pop()) running = apply(std::move(*event)) && running;
     const Instant now = clock_.now();
     if (now >= engine_->next_wakeup()) engine_->on_timer(now);
     engine_->maybe_plan(now);
@@ -135,7 +163,7 @@ void LocalEngine::loop() {
   // Steps in flight answer into the inbox; the engine must outlive them.
   while (!engine_->idle()) {
     auto event = inbox_.pop_for(Duration::seconds(1));
-    if (event && std::holds_alternative<StepResult>(**event)) apply(std::move(**event));
+    if (event && std::holds_alternative<StepResult>(*event)) apply(std::move(*event));
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,11 +20,12 @@
 #include "base/queue.h"
 #include "base/status.h"
 #include "core/doors/request_sink.h"
+#include "core/doors/worker.h"
 #include "lineshaft/config.h"
 #include "lineshaft/engine_metrics.h"
+#include "lineshaft/scripted_worker.h"
 #include "lineshaft/wiring.h"
 #include "node/engine.h"
-#include "worker/cpu_worker.h"
 
 namespace lineshaft::app {
 
@@ -42,6 +44,12 @@ class LocalEngine final : public RequestSink, private node::EventOut {
                                                       const Config& config) {
     return start(model, config, Options{});
   }
+
+  // The same engine over a worker that says what a script tells it to. Nothing is measured: steps
+  // cost what a small model's do. The KV pool is counted, not reserved.
+  static StatusOr<std::unique_ptr<LocalEngine>> start_scripted(
+      Script script, std::shared_ptr<const recipe::Tokenizer> tokenizer, int32_t context_tokens,
+      const Config& config, Options options);
 
   // Cancels what is unfinished and ends the thread. Nobody may submit any more.
   ~LocalEngine() override;
@@ -73,8 +81,11 @@ class LocalEngine final : public RequestSink, private node::EventOut {
     bool accepted = false;
   };
 
-  LocalEngine(node::EngineConfig config, std::unique_ptr<worker::StepRunner> runner,
-              Metrics* metrics);
+  // Makes the worker, which answers by the function that it is given.
+  using WorkerMaker =
+      std::function<std::unique_ptr<Worker>(std::function<void(StepResult&&)> on_result)>;
+
+  LocalEngine(node::EngineConfig config, const WorkerMaker& make_worker, Metrics* metrics);
   void loop();
   // False: the loop ends.
   bool apply(Event&& event);
@@ -89,12 +100,12 @@ class LocalEngine final : public RequestSink, private node::EventOut {
   double step_ms_ = 0.0;
   std::atomic<uint64_t> next_id_{0};
   std::atomic<int> queued_submits_{0};
-  BoundedQueue<std::unique_ptr<Event>> inbox_;
+  BoundedQueue<Event> inbox_;
   std::unordered_map<uint64_t, Audience> audiences_;   // engine thread only
   std::vector<std::pair<std::shared_ptr<TokenListener>, TokenEvent>> outgoing_;  // likewise
   std::unique_ptr<EngineMetrics> metrics_;
   std::unique_ptr<node::Engine> engine_;               // engine thread only
-  std::unique_ptr<worker::CpuWorker> worker_;          // dies before what its callback uses
+  std::unique_ptr<Worker> worker_;                     // dies before what its callback uses
   std::thread thread_;
 };
 

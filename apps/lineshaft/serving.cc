@@ -7,10 +7,13 @@
 #include "base/clock.h"
 #include "kernels/types.h"
 #include "lineshaft/interrupt.h"
+#include "lineshaft/scripted_worker.h"
 #include "lineshaft/version.h"
 
 namespace lineshaft::app {
 namespace {
+
+constexpr int64_t kScriptedContext = 131'072;
 
 std::string family_name(ModelFamily family) {
   switch (family) {
@@ -74,9 +77,12 @@ StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenMode
                                    unix_seconds);
 }
 
-StatusOr<recipe::ChatFormat> chat_format(const OpenModel& model) {
-  return recipe::chat_format_of_template(model.tokenizer, model.chat_template, model.name,
-                                         unix_seconds);
+StatusOr<recipe::ChatFormat> chat_format(const Config& config,
+                                         std::shared_ptr<const recipe::Tokenizer> tokenizer,
+                                         std::string_view chat_template, std::string_view name) {
+  const std::string& encoding = config.recipe.encoding;
+  if (!encoding.empty()) return recipe::chat_format_by_name(encoding, std::move(tokenizer));
+  return recipe::chat_format_of_template(std::move(tokenizer), chat_template, name, unix_seconds);
 }
 
 std::string weight_format(const model::GgufFile& file) {
@@ -89,22 +95,60 @@ std::string weight_format(const model::GgufFile& file) {
   return std::string(kernels::info(static_cast<kernels::WeightType>(most)).name);
 }
 
+Serving::Serving(const Config& config)
+    : scheme_(config.serve.tls_cert.empty() ? "http" : "https"),
+      keys_(!config.serve.keys_file.empty()) {}
+
+Status Serving::open(const Config& config, std::shared_ptr<const recipe::Tokenizer> tokenizer,
+                     StatusOr<recipe::ChatFormat> chat, api::ModelCard card) {
+  // A name that was asked for is not passed over in silence.
+  if (!config.recipe.encoding.empty()) LS_RETURN_IF_ERROR(chat.status());
+  chat_ = chat.ok();
+  model_name_ = card.id;
+  server_ = std::make_unique<api::Server>(server_config(config), *engine_, std::move(tokenizer),
+                                          std::move(chat), std::move(card), metrics_);
+  LS_ASSIGN_OR_RETURN(address_, server_->start());
+  return ok_status();
+}
+
 StatusOr<std::unique_ptr<Serving>> Serving::start(const Config& config,
                                                   const LoadedModel& model) {
   ignore_broken_pipes();
-  std::unique_ptr<Serving> out(new Serving);
+  std::unique_ptr<Serving> out(new Serving(config));
   LocalEngine::Options options;
   options.metrics = &out->metrics_;
   LS_ASSIGN_OR_RETURN(out->engine_, LocalEngine::start(model, config, options));
-  auto chat = chat_format(model.open);
-  out->chat_ = chat.ok();
-  out->keys_ = !config.serve.keys_file.empty();
-  out->model_name_ = served_name(config, model.open);
-  if (!config.serve.tls_cert.empty()) out->scheme_ = "https";
-  out->server_ = std::make_unique<api::Server>(server_config(config), *out->engine_,
-                                               model.open.tokenizer, std::move(chat),
-                                               model_card(config, model), out->metrics_);
-  LS_ASSIGN_OR_RETURN(out->address_, out->server_->start());
+  auto chat = chat_format(config, model.open.tokenizer, model.open.chat_template,
+                          model.open.name);
+  LS_RETURN_IF_ERROR(
+      out->open(config, model.open.tokenizer, std::move(chat), model_card(config, model)));
+  return out;
+}
+
+StatusOr<std::unique_ptr<Serving>> Serving::start_scripted(const Config& config) {
+  ignore_broken_pipes();
+  std::unique_ptr<Serving> out(new Serving(config));
+  LS_ASSIGN_OR_RETURN(auto tokenizer, open_tokenizer(config));
+  LS_ASSIGN_OR_RETURN(Script script, read_script(config.serve.test_script, *tokenizer));
+  std::string chat_template;
+  if (config.recipe.encoding.empty()) {
+    LS_ASSIGN_OR_RETURN(chat_template, open_chat_template(config));
+  }
+  api::ModelCard card;
+  const std::string& name = config.serve.served_model_name;
+  card.id = name.empty() ? "scripted" : name;
+  card.created = unix_seconds();
+  card.context_tokens = static_cast<int32_t>(
+      config.memory.max_context > 0 ? config.memory.max_context : kScriptedContext);
+  card.family = "scripted";
+  card.system_fingerprint = "ls-" + version() + "-scripted";
+  LocalEngine::Options options;
+  options.metrics = &out->metrics_;
+  LS_ASSIGN_OR_RETURN(out->engine_,
+                      LocalEngine::start_scripted(std::move(script), tokenizer,
+                                                  card.context_tokens, config, options));
+  auto chat = chat_format(config, tokenizer, chat_template, card.id);
+  LS_RETURN_IF_ERROR(out->open(config, tokenizer, std::move(chat), std::move(card)));
   return out;
 }
 

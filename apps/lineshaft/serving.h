@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/server.h"
 #include "base/metrics.h"
@@ -18,8 +19,10 @@ api::ServerConfig server_config(const Config& config);
 // The chat encoder for the model's template, or why there is none.
 StatusOr<std::shared_ptr<const recipe::ChatEncoder>> chat_encoder(const OpenModel& model);
 
-// How the model is talked to, by its template; or why it isn't.
-StatusOr<recipe::ChatFormat> chat_format(const OpenModel& model);
+// How the model is talked to: by --encoding, or by its template; or why it isn't.
+StatusOr<recipe::ChatFormat> chat_format(const Config& config,
+                                         std::shared_ptr<const recipe::Tokenizer> tokenizer,
+                                         std::string_view chat_template, std::string_view name);
 
 // "Q4_1": the format that most of the model's bytes have.
 std::string weight_format(const model::GgufFile& file);
@@ -29,6 +32,10 @@ class Serving {
   // kInvalidArgument: settings; kUnavailable: the address cannot be bound; else what
   // LocalEngine::start returns.
   static StatusOr<std::unique_ptr<Serving>> start(const Config& config, const LoadedModel& model);
+
+  // The same without a model: a script says the answers (--test-script); --tokenizer or --model
+  // gives the tokens.
+  static StatusOr<std::unique_ptr<Serving>> start_scripted(const Config& config);
 
   LocalEngine& engine() { return *engine_; }
   api::Server& server() { return *server_; }
@@ -40,7 +47,11 @@ class Serving {
   std::string curl_line() const;
 
  private:
-  Serving() = default;
+  explicit Serving(const Config& config);
+
+  // Starts the server over the engine.
+  Status open(const Config& config, std::shared_ptr<const recipe::Tokenizer> tokenizer,
+              StatusOr<recipe::ChatFormat> chat, api::ModelCard card);
 
   std::string scheme_ = "http";
   std::string model_name_;

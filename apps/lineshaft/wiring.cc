@@ -9,6 +9,7 @@
 #include "base/thread_team.h"
 #include "lineshaft/machine.h"
 #include "lineshaft/paths.h"
+#include "lineshaft/template_file.h"
 #include "lineshaft/terminal.h"
 #include "model/spec_loader.h"
 
@@ -35,6 +36,13 @@ StatusOr<std::shared_ptr<const Tokenizer>> choose_tokenizer(const Config& config
              : recipe::tokenizer_from_json_file(config.model.tokenizer);
 }
 
+// "" when there is none.
+StatusOr<std::string> choose_template(const Config& config, const model::GgufFile& file) {
+  if (!config.model.chat_template.empty()) return read_template_file(config.model.chat_template);
+  const auto text = file.string("tokenizer.chat_template");
+  return text.ok() ? std::string(*text) : std::string();
+}
+
 // Where this model's packed weights are kept; "" when the user named no folder. The digest inside
 // decides whether a file is right, so the name only has to keep models from taking turns.
 std::string packed_file(const Config& config, const std::string& model_path) {
@@ -48,6 +56,13 @@ std::string packed_file(const Config& config, const std::string& model_path) {
 }
 
 }  // namespace
+
+StatusOr<std::string> open_chat_template(const Config& config) {
+  if (!config.model.chat_template.empty()) return read_template_file(config.model.chat_template);
+  LS_ASSIGN_OR_RETURN(const std::string path, resolve_model(config.model.model));
+  LS_ASSIGN_OR_RETURN(const auto file, model::GgufFile::open(path));
+  return choose_template(config, *file);
+}
 
 StatusOr<std::shared_ptr<const Tokenizer>> open_tokenizer(const Config& config) {
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -75,8 +90,7 @@ StatusOr<OpenModel> open_model(const Config& config) {
                             out.tokenizer->vocab()->size(), out.spec.vocab);
   }
   log_warnings(*out.tokenizer);
-  const auto text = out.file->string("tokenizer.chat_template");
-  if (text.ok()) out.chat_template = std::string(*text);
+  LS_ASSIGN_OR_RETURN(out.chat_template, choose_template(config, *out.file));
   return out;
 }
 

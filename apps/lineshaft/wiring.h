@@ -29,6 +29,9 @@ struct OpenModel {
 // --tokenizer's file, or the model file's own data. Warnings go to the log.
 StatusOr<std::shared_ptr<const recipe::Tokenizer>> open_tokenizer(const Config& config);
 
+// --chat-template's, or the model file's own; "" when it has none.
+StatusOr<std::string> open_chat_template(const Config& config);
+
 // kNotFound: no such model; kDataLoss, kUnimplemented: the file; kInvalidArgument: a tokenizer
 // that does not fit the model.
 StatusOr<OpenModel> open_model(const Config& config);

@@ -37,7 +37,9 @@ class OneAnswerWriter : public recipe::ReplyWriter {
  public:
   std::string whole(std::span<const Answer> answers, const TokenUsage& usage) override {
     if (!ended_) replay(answers.front(), usage);
-    return write_json(whole_json());
+    Json reply = whole_json();
+    complete(reply);
+    return write_json(reply);
   }
   void begin(ReplyEvents& out, const TokenUsage& usage) override {
     start(usage);
@@ -60,6 +62,8 @@ class OneAnswerWriter : public recipe::ReplyWriter {
 
  protected:
   virtual Json whole_json() const = 0;
+  // Adds to a whole reply what the reference's form of it lacks.
+  virtual void complete(Json&) const {}
   virtual void start(const TokenUsage& usage) = 0;
   virtual void next(const AnswerEvent& event, std::span<const AnswerToken> tokens) = 0;
   virtual void stop(const recipe::AnswerEnd& end) = 0;
@@ -69,6 +73,7 @@ class OneAnswerWriter : public recipe::ReplyWriter {
   }
   void send(ReplyEvents& out) {
     for (StreamPart& part : parts_) {
+      if (part.data.contains("response")) complete(part.data["response"]);
       out.push_back({std::move(part.event), write_json(part.data)});
     }
     parts_.clear();
@@ -135,6 +140,11 @@ class ResponsesWriter final : public OneAnswerWriter {
 
  private:
   Json whole_json() const override { return answer_.whole(); }
+  // OpenAI's newer types want it. Nothing is ever paid for writing.
+  void complete(Json& response) const override {
+    if (!response["usage"].is_object()) return;
+    response["usage"]["input_tokens_details"]["cache_write_tokens"] = 0;
+  }
   void start(const TokenUsage&) override { answer_.begin(parts_); }
   void next(const AnswerEvent& event, std::span<const AnswerToken> tokens) override {
     Json logprobs = Json::array();

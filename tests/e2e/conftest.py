@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -35,13 +36,14 @@ def json_lines(text):
 
 
 class Server:
-    """`lineshaft serve` in a process of its own."""
+    """`lineshaft serve` in a process of its own; `model` may be None when the flags say the rest."""
 
     def __init__(self, model, *flags):
         self.folder = tempfile.TemporaryDirectory()
         ready = os.path.join(self.folder.name, "ready")
         self.log = open(os.path.join(self.folder.name, "log"), "w+")
-        command = [BINARY, "serve", "--model", model, "--host", "127.0.0.1", "--port", "0",
+        chosen = [] if model is None else ["--model", model]
+        command = [BINARY, "serve", *chosen, "--host", "127.0.0.1", "--port", "0",
                    "--ready-file", ready, *map(str, flags)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + START_SECONDS
@@ -79,6 +81,34 @@ class Server:
         return openai.OpenAI(base_url=self.url + "/v1", api_key=kw.pop("api_key", "none"),
                              max_retries=0, timeout=120, **kw)
 
+    def anthropic(self, **kw):
+        import anthropic
+        return anthropic.Anthropic(base_url=self.url, api_key=kw.pop("api_key", "none"),
+                                   max_retries=0, timeout=120, **kw)
+
+    def post(self, path, body, **headers):
+        """Status, headers and bytes of the reply to a body: bytes, or what becomes JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data,
+                                         {"Content-Type": "application/json", **headers})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, reply.headers, reply.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read()
+
+    def events(self, path, body):
+        """The events of a stream: (name or None, data as JSON); [DONE] and comments left out."""
+        status, _, data = self.post(path, {**body, "stream": True})
+        assert status == 200, data
+        out = []
+        for event in data.decode().split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in event.splitlines()
+                          if line and not line.startswith(":"))
+            if "data" in fields and fields["data"] != "[DONE]":
+                out.append((fields.get("event"), json.loads(fields["data"])))
+        return out
+
     def stop(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -115,6 +145,24 @@ def server(smollm2):
     s = Server(smollm2)
     yield s
     assert s.stop() == 0, "the server did not end cleanly"
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory):
+    """Makes servers whose answers a script says: a list of answers, and flags."""
+    servers = []
+
+    def make(answers, *flags, encoding="deepseek_v4"):
+        tokenizer = os.path.join(needs("LINESHAFT_TOKENIZERS"), f"{encoding}.json")
+        script = tmp_path_factory.mktemp("script") / "script.json"
+        script.write_text(json.dumps({"answers": answers}))
+        servers.append(Server(None, "--tokenizer", tokenizer, "--encoding", encoding,
+                              "--test-script", script, *flags))
+        return servers[-1]
+
+    yield make
+    for s in servers:
+        assert s.stop() == 0, "the server did not end cleanly"
 
 
 @pytest.fixture
