@@ -347,7 +347,8 @@ TEST_F(Dialects, text_becomes_tokens_and_back) {
   ASSERT_EQ(special["tokens"].size(), 2u);
   EXPECT_EQ(special["tokens"][1]["piece"], "<|im_end|>");
   EXPECT_EQ(json_of(rig_.call("POST", "/detokenize", R"({"tokens":[97,98]})"))["content"], "ab");
-  for (const char* body : {R"({"tokens":[-1]})", R"({"tokens":[264]})", R"({"tokens":"a"})", "{}"}) {
+  for (const char* body :
+       {R"({"tokens":[-1]})", R"({"tokens":[264]})", R"({"tokens":"a"})", "{}"}) {
     EXPECT_EQ(rig_.call("POST", "/detokenize", body).status, 400) << body;
   }
 }
