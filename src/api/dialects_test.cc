@@ -293,6 +293,7 @@ TEST_F(Dialects, a_stored_response_goes_on_is_read_and_deleted) {
     EXPECT_EQ(rig_.call("GET", "/v1/responses/" + next["id"].get<std::string>()).status, 404);
     const Json items = json_of(rig_.call("GET", "/v1/responses/" + id + "/input_items"));
     EXPECT_EQ(items["data"][0]["content"][0]["text"], "colour?");
+    EXPECT_EQ(items["has_more"], false);
     EXPECT_EQ(rig_.call("POST", "/v1/responses/" + id + "/cancel", "{}").status, 400);
     EXPECT_EQ(json_of(rig_.call("DELETE", "/v1/responses/" + id))["deleted"], true);
     EXPECT_EQ(rig_.call("GET", "/v1/responses/" + id).status, 404);
@@ -300,6 +301,25 @@ TEST_F(Dialects, a_stored_response_goes_on_is_read_and_deleted) {
     EXPECT_EQ(gone.status, 404);
     EXPECT_EQ(json_of(gone)["error"]["param"], "previous_response_id");
   }
+}
+
+TEST_F(Dialects, the_input_of_a_response_is_listed_in_pages) {
+  script_ = says_tokens("x");
+  std::string input;
+  for (int i = 0; i < 5; ++i) {
+    input += fmt::format(R"({}{{"role":"user","content":"m{}"}})", i > 0 ? "," : "", i);
+  }
+  const std::string id = json_of(responses(fmt::format(R"("input":[{}])", input)))["id"];
+  const auto page = [&](const std::string& query) {
+    std::string out;
+    const Json list = json_of(rig_.call("GET", "/v1/responses/" + id + "/input_items" + query));
+    for (const Json& item : list["data"]) out += item["content"][0]["text"].get<std::string>();
+    return out + (list["has_more"] == true ? "+" : "");
+  };
+  EXPECT_EQ(page(""), "m4m3m2m1m0");
+  EXPECT_EQ(page("?order=asc&limit=2"), "m0m1+");
+  EXPECT_EQ(page("?limit=3&order=asc&after=item_" + id + "_1"), "m2m3m4");
+  EXPECT_EQ(rig_.call("GET", "/v1/responses/" + id + "/input_items?limit=0").status, 400);
 }
 
 TEST_F(Dialects, what_only_a_constraint_could_promise_is_refused_by_its_field) {

@@ -10,7 +10,7 @@
 namespace lineshaft::recipe {
 namespace {
 
-constexpr std::string_view kNoTools = "tool calls come with a later release";
+constexpr std::string_view kOldCalls = "calls in the first form are not taken: use 'tool_calls'";
 
 // What one message may hold and where the reader stands in it.
 struct Reader {
@@ -186,7 +186,7 @@ Status read_assistant(Fields& message, const Reader& reader, Turn& turn) {
     LS_RETURN_IF_ERROR(message.ignore("reasoning_content", kString, "the template leaves it out"));
   }
   LS_RETURN_IF_ERROR(message.ignore("refusal", kString, "the template leaves it out"));
-  LS_RETURN_IF_ERROR(message.refuse("function_call", kNoTools));
+  LS_RETURN_IF_ERROR(message.refuse("function_call", kOldCalls));
   LS_RETURN_IF_ERROR(message.refuse("audio", "this model reads text only"));
   LS_RETURN_IF_ERROR(message.ignore("annotations", kArray, "they are not part of a prompt"));
   return ok_status();

@@ -10,7 +10,8 @@
 namespace lineshaft::recipe {
 namespace {
 
-constexpr std::string_view kNoTools = "tool calls come with a later release";
+constexpr std::string_view kNoTools = "this model's format has no place for tools";
+constexpr std::string_view kOldTools = "tools in the first form are not taken: use 'tools'";
 
 Status read_logprobs(Fields& body, const DialectLimits& limits, SamplingParams& sampling) {
   bool wanted = false;
@@ -51,11 +52,11 @@ Status refuse_functions(Fields& body) {
     return field_error("functions", "must be an array, not {}", json_type_name(*functions));
   }
   if (functions != nullptr && !functions->empty()) {
-    return field_error("functions", "is not supported: {}", kNoTools);
+    return field_error("functions", "is not supported: {}", kOldTools);
   }
   const Json* call = body.take("function_call");
   if (call == nullptr || *call == "none" || *call == "auto") return ok_status();
-  return field_error("function_call", "is not supported: {}", kNoTools);
+  return field_error("function_call", "is not supported: {}", kOldTools);
 }
 
 Status read_tool(const Json& value, size_t index, bool strict, Warnings& warnings, Tool& tool) {
