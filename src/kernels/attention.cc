@@ -5,21 +5,25 @@ namespace lineshaft::kernels {
 
 namespace {
 
-// Bytes of head_dim elements, with their scale.
-int64_t row_bytes(KvType type, int64_t head_dim) {
-  switch (type) {
-    case KvType::kF32: return 4 * head_dim;
+// Bytes of K and V of one position and kv head.
+int64_t position_bytes(const AttentionShape& shape) {
+  switch (shape.kv_type) {
+    case KvType::kF32: return int64_t{8} * shape.head_dim;
     case KvType::kF16:
-    case KvType::kBF16: return 2 * head_dim;
-    case KvType::kQ8: return head_dim + 4;
+    case KvType::kBF16: return int64_t{4} * shape.head_dim;
+    case KvType::kQ8: return int64_t{2} * shape.head_dim + 4 * (key_scales(shape) + 1);
   }
   return 0;
 }
 
 }  // namespace
 
+int32_t key_scales(const AttentionShape& shape) {
+  return (shape.head_dim + kKeyScaleDims - 1) / kKeyScaleDims;
+}
+
 int64_t kv_layer_bytes(const AttentionShape& shape) {
-  return 2 * row_bytes(shape.kv_type, shape.head_dim) * shape.kv_heads * shape.block_tokens;
+  return position_bytes(shape) * shape.kv_heads * shape.block_tokens;
 }
 
 int64_t attention_scratch_floats(const AttentionShape&) { return kAttentionScratchFloats; }

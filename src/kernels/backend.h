@@ -50,8 +50,8 @@ struct ActivationRows {
 // A layer's part of a block lies at block + layer_offset, elements of kv_type:
 //   K: [kv_heads][block_tokens / 16][head_dim][16]   (16 positions lie in lanes)
 //   V: [kv_heads][block_tokens][head_dim]
-// and of kQ8, whose elements are int8, behind them f32 scales:
-//   of K: [kv_heads][block_tokens], of V: [kv_heads][block_tokens]
+// and of kQ8, whose elements are int8, behind them f32 scales; K has one for each 32 components:
+//   of K: [kv_heads][block_tokens / 16][ceil(head_dim / 32)][16], of V: [kv_heads][block_tokens]
 struct AttentionShape {
   int32_t heads = 0;
   int32_t kv_heads = 0;
@@ -62,6 +62,10 @@ struct AttentionShape {
   KvType kv_type = KvType::kF16;
   int64_t layer_offset = 0;   // bytes from a block's start
 };
+
+// Scales of K of one position and kv head, one for each kKeyScaleDims components.
+inline constexpr int32_t kKeyScaleDims = 32;
+int32_t key_scales(const AttentionShape& shape);
 
 // Bytes of one layer's K and V of one block.
 int64_t kv_layer_bytes(const AttentionShape& shape);

@@ -19,8 +19,8 @@ enum class Profile : uint8_t { kCpuF32, kCpuInt8, kCpuInt8Fast };
 inline constexpr Profile kProfiles[] = {Profile::kCpuF32, Profile::kCpuInt8,
                                         Profile::kCpuInt8Fast};
 
-// How K and V are stored; part of every KV block's name. kQ8: int8 with one f32 scale for each
-// position and kv head (docs/numerics.md, N4).
+// How K and V are stored; part of every KV block's name. kQ8: int8 with f32 scales of their
+// own for each position and kv head (docs/numerics.md, N4).
 enum class KvType : uint8_t { kF32, kF16, kBF16, kQ8 };
 inline constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8};
 

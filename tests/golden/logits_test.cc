@@ -150,6 +150,7 @@ TEST_P(LogitsTest, FloatProfileAgreesWithTheReferenceWithin2e3) {
 struct Int8Profile {
   Profile profile;
   double mean_difference_max;
+  KvType kv_type = KvType::kF16;
 };
 class Int8LogitsTest : public LogitsTest {
  protected:
@@ -161,10 +162,16 @@ TEST_P(Int8LogitsTest, TwoDigitsKeepClearChoicesAndLogprobs) { check({Profile::k
 TEST_P(Int8LogitsTest, OneDigitKeepsClearChoicesAndLogprobs) {
   check({Profile::kCpuInt8Fast, 0.2});
 }
+TEST_P(Int8LogitsTest, Bf16KvKeepsClearChoicesAndLogprobs) {
+  check({Profile::kCpuInt8, 0.05, KvType::kBF16});
+}
+TEST_P(Int8LogitsTest, EightBitKvKeepsClearChoicesAndLogprobs) {
+  check({Profile::kCpuInt8, 0.2, KvType::kQ8});
+}
 
 void Int8LogitsTest::check(const Int8Profile& profile) {
   constexpr float kClearMargin = 0.5f;
-  auto harness = make_harness(profile.profile, KvType::kF16);
+  auto harness = make_harness(profile.profile, profile.kv_type);
   double worst = 0.0;
   for (const auto& name : prompts_) {
     SCOPED_TRACE(name);
@@ -190,8 +197,9 @@ void Int8LogitsTest::check(const Int8Profile& profile) {
     EXPECT_LE(difference, profile.mean_difference_max);
     worst = std::max(worst, difference);
   }
-  std::printf("%s %s: largest mean log-prob difference of a prompt %.4f\n", GetParam().name,
-              std::string(kernels::name_of(profile.profile)).c_str(), worst);
+  std::printf("%s %s %s: largest mean log-prob difference of a prompt %.4f\n", GetParam().name,
+              std::string(kernels::name_of(profile.profile)).c_str(),
+              std::string(kernels::name_of(profile.kv_type)).c_str(), worst);
 }
 
 }  // namespace

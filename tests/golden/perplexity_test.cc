@@ -28,7 +28,7 @@ struct Case {
 
 class PerplexityTest : public ::testing::TestWithParam<Case> {
  protected:
-  void check(kernels::Profile profile);
+  void check(kernels::Profile profile, kernels::KvType kv_type = kernels::KvType::kF16);
 };
 
 std::vector<TokenId> text_tokens(const model::GgufFile& file) {
@@ -54,8 +54,11 @@ TEST_P(PerplexityTest, TwoDigitsStayWithin06PercentOfFloat) {
 TEST_P(PerplexityTest, OneDigitStaysWithin06PercentOfFloat) {
   check(kernels::Profile::kCpuInt8Fast);
 }
+TEST_P(PerplexityTest, EightBitKvStaysWithin06PercentOfFloat) {
+  check(kernels::Profile::kCpuInt8, kernels::KvType::kQ8);
+}
 
-void PerplexityTest::check(kernels::Profile profile) {
+void PerplexityTest::check(kernels::Profile profile, kernels::KvType kv_type) {
   const auto file = testing::file_from_environment(GetParam().environment);
   if (file == nullptr) {
     GTEST_SKIP() << GetParam().environment << " does not name the model file";
@@ -64,6 +67,7 @@ void PerplexityTest::check(kernels::Profile profile) {
   ASSERT_GE(ids.size(), kChunks * kContext);
   model::ForwardOptions options;
   options.profile = profile;
+  options.kv_type = kv_type;
   options.isa = kernels::best_isa();
   options.step_tokens_max = kStep;
   options.logit_rows_max = kStep;
@@ -86,8 +90,9 @@ void PerplexityTest::check(kernels::Profile profile) {
   }
   ASSERT_EQ(count, 6120);
   const double perplexity = std::exp(sum / static_cast<double>(count));
-  std::printf("%s %s: perplexity %.4f, float %.4f\n", GetParam().name,
-              std::string(kernels::name_of(profile)).c_str(), perplexity, GetParam().reference);
+  std::printf("%s %s %s: perplexity %.4f, float %.4f\n", GetParam().name,
+              std::string(kernels::name_of(profile)).c_str(),
+              std::string(kernels::name_of(kv_type)).c_str(), perplexity, GetParam().reference);
   EXPECT_LE(perplexity, GetParam().reference * 1.006);
   EXPECT_GE(perplexity, GetParam().reference * 0.994);
 }

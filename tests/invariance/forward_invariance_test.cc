@@ -34,6 +34,7 @@ std::vector<TokenId> random_tokens(int32_t count, int32_t vocab, RngKey key) {
 
 struct Setting {
   Profile profile = Profile::kCpuInt8;
+  KvType kv_type = KvType::kF16;
   Isa isa = Isa::kScalar;
   int threads = 1;
 };
@@ -42,7 +43,7 @@ std::unique_ptr<ForwardHarness> make_harness(const WeightsPtr& weights, const Se
   model::ForwardOptions options;
   options.profile = setting.profile;
   options.isa = setting.isa;
-  options.kv_type = setting.profile == Profile::kCpuF32 ? KvType::kF32 : KvType::kF16;
+  options.kv_type = setting.kv_type;
   options.block_tokens = 16;
   options.step_tokens_max = kStepTokens;
   options.logit_rows_max = kStepTokens;
@@ -116,9 +117,10 @@ std::vector<Isa> machine_isas() {
 
 // Scalar bodies are slow (fused multiply-add in software): they give the plain answer and a few
 // rows in company; the others go through everything.
-void check_model(const WeightsPtr& weights, Profile profile, int32_t length, RngKey key) {
+void check_model(const WeightsPtr& weights, Profile profile, KvType kv, int32_t length,
+                 RngKey key) {
   const auto tokens = random_tokens(length, weights->spec().vocab, key);
-  const Logits plain = token_by_token(weights, {profile, Isa::kScalar, 1}, tokens);
+  const Logits plain = token_by_token(weights, {profile, kv, Isa::kScalar, 1}, tokens);
   for (const auto& row : plain) {
     for (const float x : row) ASSERT_TRUE(std::isfinite(x));
   }
@@ -128,18 +130,19 @@ void check_model(const WeightsPtr& weights, Profile profile, int32_t length, Rng
     expect_same_bits(want,
                      in_company(weights, setting, some, strangers,
                                 key.split(static_cast<uint64_t>(strangers * 4 + setting.threads))),
-                     fmt::format("{} {} threads {} strangers {}", kernels::name_of(profile),
-                                 kernels::name_of(setting.isa), setting.threads, strangers));
+                     fmt::format("{} {} {} threads {} strangers {}", kernels::name_of(profile),
+                                 kernels::name_of(kv), kernels::name_of(setting.isa),
+                                 setting.threads, strangers));
   };
-  compare({profile, Isa::kScalar, 2}, 1, 8);
+  compare({profile, kv, Isa::kScalar, 2}, 1, 8);
   for (const Isa isa : machine_isas()) {
     if (isa == Isa::kScalar) continue;
-    expect_same_bits(plain, token_by_token(weights, {profile, isa, 2}, tokens), "alone");
+    expect_same_bits(plain, token_by_token(weights, {profile, kv, isa, 2}, tokens), "alone");
     for (int threads = 1; threads <= 3; ++threads) {
       for (const int strangers : {0, 1, 6}) {
-        compare({profile, isa, threads}, strangers, plain.size());
+        compare({profile, kv, isa, threads}, strangers, plain.size());
       }
-      compare({profile, isa, threads}, 63, 4);
+      compare({profile, kv, isa, threads}, 63, 4);
     }
   }
 }
@@ -147,29 +150,32 @@ void check_model(const WeightsPtr& weights, Profile profile, int32_t length, Rng
 struct Case {
   ModelFamily family;
   WeightType type;
+  size_t kv;  // KV type of the first profile; the others take the next ones
 };
+
+KvType kv_type(size_t i) { return kernels::kKvTypes[i % std::size(kernels::kKvTypes)]; }
 
 class TinyInvarianceTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(TinyInvarianceTest, RowsDependOnTheirOwnSequenceOnly) {
   const auto file = testing::tiny_file(testing::tiny_model(GetParam().family, GetParam().type, 3));
   const auto weights = testing::load_weights(file);
-  for (const Profile profile : kernels::kProfiles) {
-    check_model(weights, profile, 40, RngKey(11));
+  for (size_t i = 0; i < std::size(kernels::kProfiles); ++i) {
+    check_model(weights, kernels::kProfiles[i], kv_type(GetParam().kv + i), 40, RngKey(11));
     if (HasFatalFailure()) return;
   }
 }
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  // Every format once, every family with several.
+  // Every format once, every family with several, every profile with every KV type.
   constexpr ModelFamily kFamilies[] = {ModelFamily::kLlama, ModelFamily::kQwen2,
                                        ModelFamily::kQwen3, ModelFamily::kGemma3};
   for (int t = 0; t < kernels::kWeightTypeCount; ++t) {
-    out.push_back({kFamilies[t % 4], static_cast<WeightType>(t)});
+    out.push_back({kFamilies[t % 4], static_cast<WeightType>(t), static_cast<size_t>(t)});
   }
-  out.push_back({ModelFamily::kGemma3, WeightType::kQ4_1});
-  out.push_back({ModelFamily::kQwen3, WeightType::kQ8_0});
+  out.push_back({ModelFamily::kGemma3, WeightType::kQ4_1, 1});
+  out.push_back({ModelFamily::kQwen3, WeightType::kQ8_0, 3});
   return out;
 }
 
@@ -186,23 +192,25 @@ TEST_P(RealInvarianceTest, RowsDependOnTheirOwnSequenceOnly) {
   auto file = testing::file_from_environment(GetParam());
   if (file == nullptr) GTEST_SKIP() << GetParam() << " does not name the model file";
   const auto weights = testing::load_weights(std::move(file));
-  for (const Profile profile : kernels::kProfiles) {
+  for (size_t i = 0; i < std::size(kernels::kKvTypes); ++i) {
+    const Profile profile = kernels::kProfiles[i % std::size(kernels::kProfiles)];
+    const KvType kv = kv_type(i);
     const auto tokens = random_tokens(24, weights->spec().vocab, RngKey(17));
     const Logits plain =
-        token_by_token(weights, {profile, kernels::best_isa(), 2}, tokens);
+        token_by_token(weights, {profile, kv, kernels::best_isa(), 2}, tokens);
     const Isa other = kernels::cpu_has(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
-    expect_same_bits(plain, token_by_token(weights, {profile, other, 1}, tokens), "avx2");
+    expect_same_bits(plain, token_by_token(weights, {profile, kv, other, 1}, tokens), "avx2");
     for (const int strangers : {0, 6}) {
       expect_same_bits(plain,
-                       in_company(weights, {profile, kernels::best_isa(), 3}, tokens, strangers,
-                                  RngKey(23)),
+                       in_company(weights, {profile, kv, kernels::best_isa(), 3}, tokens,
+                                  strangers, RngKey(23)),
                        "with strangers");
     }
     // The scalar body is slow: fewer rows of it.
     const std::vector<TokenId> head(tokens.begin(), tokens.begin() + 2);
     const Logits first(plain.begin(), plain.begin() + 2);
-    expect_same_bits(first, in_company(weights, {profile, Isa::kScalar, 2}, head, 0, RngKey(29)),
-                     "scalar");
+    expect_same_bits(
+        first, in_company(weights, {profile, kv, Isa::kScalar, 2}, head, 0, RngKey(29)), "scalar");
   }
 }
 INSTANTIATE_TEST_SUITE_P(Real, RealInvarianceTest,

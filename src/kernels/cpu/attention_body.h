@@ -62,6 +62,7 @@ struct Columns {
   int64_t step;
   int count;
   int64_t ahead_bytes;  // from a row of b to its like in the next tile, or 0
+  const float* const* scales;  // [vectors][16], or null: what the sums are multiplied with
 };
 
 // With few queries the work on a tile is shorter than its way from memory, and the hardware's
@@ -78,7 +79,8 @@ LS_INLINE void prefetch_ahead(const Element* row, int64_t bytes) {
 
 // c[i][0 .. 16 kWidth) = (fresh ? 0 : c) + sum over t < count, ascending, of
 // a[i][t] * b[v + w][t * step + lane]. Rows of a and c are kAttentionRowStride apart.
-template <int kQueries, int kWidth, typename Element>
+// With kScaled the sum is from 0, and c = fma(sum, scales, fresh ? 0 : c).
+template <int kQueries, int kWidth, bool kScaled, typename Element>
 LS_INLINE void multiply_strip(const float* a, const Columns<Element>& columns, int v, bool fresh,
                               float* c) {
   f32x16 sums[kQueries][kWidth];
@@ -89,7 +91,7 @@ LS_INLINE void multiply_strip(const float* a, const Columns<Element>& columns, i
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
     for (int w = 0; w < kWidth; ++w) {
-      sums[i][w] = fresh ? set(0.0f) : load(c + i * kAttentionRowStride + 16 * w);
+      sums[i][w] = kScaled || fresh ? set(0.0f) : load(c + i * kAttentionRowStride + 16 * w);
     }
   }
   const int64_t step = columns.step, ahead_bytes = columns.ahead_bytes;
@@ -111,27 +113,36 @@ LS_INLINE void multiply_strip(const float* a, const Columns<Element>& columns, i
 #pragma GCC unroll 12
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
-    for (int w = 0; w < kWidth; ++w) store(c + i * kAttentionRowStride + 16 * w, sums[i][w]);
+    for (int w = 0; w < kWidth; ++w) {
+      float* to = c + i * kAttentionRowStride + 16 * w;
+      if (kScaled) {
+        const f32x16 before = fresh ? set(0.0f) : load(to);
+        sums[i][w] = fma(sums[i][w], load(columns.scales[v + w]), before);
+      }
+      store(to, sums[i][w]);
+    }
   }
 }
 
 // The same for all columns.
-template <int kQueries, typename Element>
+template <int kQueries, bool kScaled, typename Element>
 void multiply_rows(const float* a, const Columns<Element>& columns, bool fresh, float* c) {
   constexpr int kWidth = width_for(kQueries);
   int v = 0;
   for (; v + kWidth <= columns.vectors; v += kWidth) {
-    multiply_strip<kQueries, kWidth>(a, columns, v, fresh, c + 16 * v);
+    multiply_strip<kQueries, kWidth, kScaled>(a, columns, v, fresh, c + 16 * v);
   }
-  for (; v < columns.vectors; ++v) multiply_strip<kQueries, 1>(a, columns, v, fresh, c + 16 * v);
+  for (; v < columns.vectors; ++v) {
+    multiply_strip<kQueries, 1, kScaled>(a, columns, v, fresh, c + 16 * v);
+  }
 }
 
-template <typename Element, int kQueries = kQueriesMax>
+template <bool kScaled, typename Element, int kQueries = kQueriesMax>
 void multiply(int queries, const float* a, const Columns<Element>& columns, bool fresh, float* c) {
   if (queries == kQueries) {
-    multiply_rows<kQueries>(a, columns, fresh, c);
+    multiply_rows<kQueries, kScaled>(a, columns, fresh, c);
   } else if constexpr (kQueries > 1) {
-    multiply<Element, kQueries - 1>(queries, a, columns, fresh, c);
+    multiply<kScaled, Element, kQueries - 1>(queries, a, columns, fresh, c);
   }
 }
 
@@ -157,21 +168,22 @@ struct HeadView {
     const int64_t head = int64_t{shape.kv_heads} + kv_head;
     return part(position) + (head * shape.block_tokens + slot) * shape.head_dim;
   }
-  // Scales of the sixteen positions that `position`, a multiple of 16, begins; only where
-  // has_scales.
-  const float* scales(int32_t position, bool of_values) const {
-    const int64_t slot = position % shape.block_tokens;
-    const int64_t head = of_values ? int64_t{shape.kv_heads} + kv_head : kv_head;
+  // Only where has_scales: K's, [key_scales][16], of the group that `position`, a multiple of 16,
+  // begins.
+  const float* key_scales_of(int32_t position) const {
     const int64_t elements = int64_t{2} * shape.kv_heads * shape.block_tokens * shape.head_dim;
     const float* all = reinterpret_cast<const float*>(part(position) + elements);
-    return all + head * shape.block_tokens + slot;
+    const int64_t slot = position % shape.block_tokens;
+    return all + (int64_t{kv_head} * shape.block_tokens + slot) * key_scales(shape);
   }
-};
-
-// The scales of a tile's positions, for elements that have them.
-struct TileScales {
-  float keys[kTile];
-  float values[kTile];
+  // And V's, of the sixteen positions.
+  const float* value_scales_of(int32_t position) const {
+    const int64_t elements = int64_t{2} * shape.kv_heads * shape.block_tokens * shape.head_dim;
+    const float* all = reinterpret_cast<const float*>(part(position) + elements);
+    const int64_t slot = position % shape.block_tokens;
+    const int64_t rows = int64_t{shape.kv_heads} * key_scales(shape) + kv_head;
+    return all + rows * shape.block_tokens + slot;
+  }
 };
 
 template <typename Element>
@@ -212,8 +224,23 @@ void tile_scores(const HeadView<Element>& view, const QueryBlock& block, int32_t
   const int32_t next = begin + kTile;
   const bool more = next < block.end[block.queries - 1];
   const int64_t ahead = more ? bytes_between(keys[0], view.keys(next)) : 0;
-  const Columns<Element> columns = {keys, groups, 16, view.shape.head_dim, ahead};
-  multiply(block.queries, block.q, columns, true, block.p + (begin - tile));
+  float* scores = block.p + (begin - tile);
+  if constexpr (has_scales<Element>) {
+    const float* scales[kTileGroups];
+    for (int g = 0; g < groups; ++g) scales[g] = view.key_scales_of(begin + 16 * g);
+    for (int32_t d = 0; d < view.shape.head_dim; d += kKeyScaleDims) {
+      const int count = smaller(kKeyScaleDims, view.shape.head_dim - d);
+      const Columns<Element> columns = {keys, groups, 16, count, ahead, scales};
+      multiply<true>(block.queries, block.q + d, columns, d == 0, scores);
+      for (int g = 0; g < groups; ++g) {
+        keys[g] += 16 * kKeyScaleDims;
+        scales[g] += 16;
+      }
+    }
+  } else {
+    const Columns<Element> columns = {keys, groups, 16, view.shape.head_dim, ahead, nullptr};
+    multiply<false>(block.queries, block.q, columns, true, scores);
+  }
 }
 
 LS_INLINE Mask16 valid_lanes(int group, int from, int to) {
@@ -221,29 +248,16 @@ LS_INLINE Mask16 valid_lanes(int group, int from, int to) {
   return lanes(first, smaller(larger(to - 16 * group, first), 16));
 }
 
-// Copies the scales of positions [begin, end), multiples of 16. The rest of a tile may lie in no
-// block; its scores and weights are not looked at.
-template <typename Element>
-void load_scales(const HeadView<Element>& view, int32_t tile, int32_t begin, int32_t end,
-                 TileScales* scales) {
-  for (int32_t position = begin; position < end; position += 16) {
-    store(scales->keys + (position - tile), load(view.scales(position, false)));
-    store(scales->values + (position - tile), load(view.scales(position, true)));
-  }
-}
-
 // Scores of one query → weights relative to its new largest score; [from, to) of the tile is
-// valid, all of it with kAll. With kScaled, scores take K's scales, and the weights that are left
-// in p take V's.
+// valid, all of it with kAll. With kScaled, the weights that are left in p are multiplied with
+// value_scales, [64]; where nothing is valid, that may be anything.
 template <bool kAll, bool kScaled>
-LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, const TileScales& scales,
+LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, const float* value_scales,
                             float scale, int from, int to, int head_dim) {
   f32x16 scores[kTileGroups];
 #pragma GCC unroll 4
   for (int g = 0; g < kTileGroups; ++g) {
-    scores[g] = load(p + 16 * g);
-    if (kScaled) scores[g] = mul(scores[g], load(scales.keys + 16 * g));
-    scores[g] = mul(scores[g], set(scale));
+    scores[g] = mul(load(p + 16 * g), set(scale));
     if (!kAll) scores[g] = select(valid_lanes(g, from, to), scores[g], set(kLowest));
   }
   const float tile_largest = largest(max(max(scores[0], scores[1]), max(scores[2], scores[3])));
@@ -262,7 +276,7 @@ LS_INLINE void tile_softmax(const Softmax& state, int i, float* p, const TileSca
     f32x16 weights = exp(sub(scores[g], set(new_largest)));
     if (!kAll) weights = select(valid_lanes(g, from, to), weights, set(0.0f));
     sums = add(sums, weights);
-    if (kScaled) weights = mul(weights, load(scales.values + 16 * g));
+    if (kScaled) weights = mul(weights, load(value_scales + 16 * g));
     store(p + 16 * g, weights);
   }
   store(state.lanes + 16 * i, sums);
@@ -281,8 +295,9 @@ void add_values(const HeadView<Element>& view, const QueryBlock& block, int32_t 
     const int32_t next = begin + kTile;
     const bool more = next < block.end[block.queries - 1];
     const int64_t ahead = more ? bytes_between(values[0], view.values(next)) : 0;
-    const Columns<Element> columns = {values, vectors, view.shape.head_dim, stop - begin, ahead};
-    multiply(high - low, block.p + low * kAttentionRowStride + (begin - tile), columns, false,
+    const Columns<Element> columns = {values,       vectors, view.shape.head_dim,
+                                      stop - begin, ahead,   nullptr};
+    multiply<false>(high - low, block.p + low * kAttentionRowStride + (begin - tile), columns, false,
              block.segment.values + low * kAttentionRowStride);
     begin = stop;
   }
@@ -310,8 +325,12 @@ void attend_tile(const HeadView<Element>& view, const QueryBlock& block, int32_t
   const int32_t end = smaller(tile + kTile, block.end[block.queries - 1]);
   const int32_t first = begin / 16 * 16, last = (end + 15) / 16 * 16;
   constexpr bool kScaled = has_scales<Element>;
-  TileScales scales;
-  if constexpr (kScaled) load_scales(view, tile, first, last, &scales);
+  float scales[kTile];  // copied: a tile may lie in several blocks, and its ends in none
+  if constexpr (kScaled) {
+    for (int32_t position = first; position < last; position += 16) {
+      store(scales + (position - tile), load(view.value_scales_of(position)));
+    }
+  }
   tile_scores(view, block, tile, first, last);
   for (int i = 0; i < block.queries; ++i) {
     const int32_t from = larger(tile, block.begin[i]);

@@ -154,17 +154,22 @@ void store_kv_as(const AttentionShape& shape, std::byte* block, int32_t slot, co
   Element* part = reinterpret_cast<Element*>(block + shape.layer_offset);
   Element* values = part + shape.kv_heads * head_elements;
   float* scales = reinterpret_cast<float*>(values + shape.kv_heads * head_elements);
+  float* value_scales = scales + int64_t{shape.kv_heads} * shape.block_tokens * key_scales(shape);
   RowScale k_scale = {}, v_scale = {};
   for (int32_t h = 0; h < shape.kv_heads; ++h) {
     Element* keys = part + h * head_elements + slot / 16 * 16 * shape.head_dim + slot % 16;
     Element* row = values + h * head_elements + static_cast<int64_t>(slot) * shape.head_dim;
+    float* key_row = scales + (h * shape.block_tokens + slot / 16 * 16) * key_scales(shape);
     if constexpr (sizeof(Element) == 1) {
-      k_scale = row_scale(k, shape.head_dim);
       v_scale = row_scale(v, shape.head_dim);
-      scales[h * shape.block_tokens + slot] = k_scale.scale;
-      scales[(shape.kv_heads + h) * shape.block_tokens + slot] = v_scale.scale;
+      value_scales[h * shape.block_tokens + slot] = v_scale.scale;
     }
     for (int32_t d = 0; d < shape.head_dim; d += 16) {
+      if (sizeof(Element) == 1 && d % kKeyScaleDims == 0) {
+        const int32_t left = shape.head_dim - d;
+        k_scale = row_scale(k + d, left < kKeyScaleDims ? left : kKeyScaleDims);
+        key_row[d / kKeyScaleDims * 16 + slot % 16] = k_scale.scale;
+      }
       Element sixteen[16];
       store_rounded(sixteen, load(k + d), k_scale.factor);
       for (int32_t i = 0; i < 16; ++i) keys[(d + i) * 16] = sixteen[i];

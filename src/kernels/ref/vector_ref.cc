@@ -58,24 +58,29 @@ void write_element(const AttentionShape& shape, std::byte* block, int64_t index,
   }
 }
 
-// Where a scale of q8 lies: K's of head h, or V's with h = kv_heads + head.
-int64_t scale_offset(const AttentionShape& shape, int32_t slot, int32_t h) {
+// Where the scales of q8 lie.
+int64_t key_scale_offset(const AttentionShape& shape, int32_t slot, int32_t h, int32_t d) {
   const int64_t quants = int64_t{2} * shape.kv_heads * shape.block_tokens * shape.head_dim;
-  return quants + 4 * (int64_t{h} * shape.block_tokens + slot);
+  const int64_t group = int64_t{h} * (shape.block_tokens / 16) + slot / 16;
+  return quants + 4 * ((group * key_scales(shape) + d / 32) * 16 + slot % 16);
 }
 
-float read_scale(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h) {
-  if (shape.kv_type != KvType::kQ8) return 1.0f;
-  return read_at<float>(shape, block, scale_offset(shape, slot, h));
+int64_t value_scale_offset(const AttentionShape& shape, int32_t slot, int32_t h) {
+  const int64_t keys = int64_t{4} * shape.kv_heads * shape.block_tokens * key_scales(shape);
+  return key_scale_offset(shape, 0, 0, 0) + keys + 4 * (int64_t{h} * shape.block_tokens + slot);
 }
 
-// Writes the scale of a row of q8; returns the factor for write_element.
-float write_scale(const AttentionShape& shape, std::byte* block, int32_t slot, int32_t h,
-                  const float* x) {
+float read_scale(const AttentionShape& shape, const std::byte* block, int64_t offset) {
+  return shape.kv_type == KvType::kQ8 ? read_at<float>(shape, block, offset) : 1.0f;
+}
+
+// Writes the scale of x[0 .. n) for q8; returns the factor for write_element.
+float write_scale(const AttentionShape& shape, std::byte* block, int64_t offset, const float* x,
+                  int32_t n) {
   if (shape.kv_type != KvType::kQ8) return 1.0f;
   float amax = 0.0f, scale = 0.0f, factor = 0.0f;
   bool numbers = true;
-  for (int32_t d = 0; d < shape.head_dim; ++d) {
+  for (int32_t d = 0; d < n; ++d) {
     numbers = numbers && std::isfinite(x[d]);
     amax = std::fabs(x[d]) > amax ? std::fabs(x[d]) : amax;
   }
@@ -85,7 +90,7 @@ float write_scale(const AttentionShape& shape, std::byte* block, int32_t slot, i
     scale = amax / 127.0f;
     factor = 127.0f / amax;
   }
-  write_at(shape, block, scale_offset(shape, slot, h), scale);
+  write_at(shape, block, offset, scale);
   return factor;
 }
 
@@ -117,22 +122,27 @@ struct Row {
     return sequence.blocks[position / shape.block_tokens];
   }
   float score(int32_t position) const {
-    float dot = 0.0f;
+    const int32_t slot = position % shape.block_tokens;
+    const bool scaled = shape.kv_type == KvType::kQ8;
+    float dot = 0.0f, total = 0.0f;
     for (int32_t d = 0; d < shape.head_dim; ++d) {
-      const int32_t slot = position % shape.block_tokens;
       const int64_t index = key_index(shape, slot, kv_head, d);
       dot = std::fmaf(q[d], read_element(shape, block(position), index), dot);
+      if (scaled && (d % 32 == 31 || d + 1 == shape.head_dim)) {
+        const int64_t offset = key_scale_offset(shape, slot, kv_head, d);
+        total = std::fmaf(dot, read_scale(shape, block(position), offset), total);
+        dot = 0.0f;
+      }
     }
-    const int32_t slot = position % shape.block_tokens;
-    return dot * read_scale(shape, block(position), slot, kv_head) * shape.scale;
+    return (scaled ? total : dot) * shape.scale;
   }
   float value(int32_t position, int32_t d) const {
     const int32_t slot = position % shape.block_tokens;
     return read_element(shape, block(position), value_index(shape, slot, kv_head, d));
   }
   float value_scale(int32_t position) const {
-    return read_scale(shape, block(position), position % shape.block_tokens,
-                      shape.kv_heads + kv_head);
+    const int32_t slot = position % shape.block_tokens;
+    return read_scale(shape, block(position), value_scale_offset(shape, slot, kv_head));
   }
 };
 
@@ -191,13 +201,13 @@ void attend(const Row& row, float* out) {
 float stored_key(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h,
                  int32_t d) {
   return read_element(shape, block, key_index(shape, slot, h, d)) *
-         read_scale(shape, block, slot, h);
+         read_scale(shape, block, key_scale_offset(shape, slot, h, d));
 }
 
 float stored_value(const AttentionShape& shape, const std::byte* block, int32_t slot, int32_t h,
                    int32_t d) {
   return read_element(shape, block, value_index(shape, slot, h, d)) *
-         read_scale(shape, block, slot, shape.kv_heads + h);
+         read_scale(shape, block, value_scale_offset(shape, slot, h));
 }
 
 void store_kv(const AttentionShape& shape, std::byte* block, int32_t slot, const float* k,
@@ -205,9 +215,14 @@ void store_kv(const AttentionShape& shape, std::byte* block, int32_t slot, const
   for (int32_t h = 0; h < shape.kv_heads; ++h) {
     const float* key = k + h * shape.head_dim;
     const float* value = v + h * shape.head_dim;
-    const float k_factor = write_scale(shape, block, slot, h, key);
-    const float v_factor = write_scale(shape, block, slot, shape.kv_heads + h, value);
+    const float v_factor = write_scale(shape, block, value_scale_offset(shape, slot, h), value,
+                                       shape.head_dim);
+    float k_factor = 0.0f;
     for (int32_t d = 0; d < shape.head_dim; ++d) {
+      if (d % 32 == 0) {
+        k_factor = write_scale(shape, block, key_scale_offset(shape, slot, h, d), key + d,
+                               std::min(32, shape.head_dim - d));
+      }
       write_element(shape, block, key_index(shape, slot, h, d), key[d], k_factor);
       write_element(shape, block, value_index(shape, slot, h, d), value[d], v_factor);
     }
