@@ -15,6 +15,7 @@
 #include "recipe/dialect/call_id.h"
 #include "recipe/dialect/fields.h"
 #include "recipe/dialect/logprobs.h"
+#include "recipe/model_format.h"
 #include "recipe/parser/token_pieces.h"
 
 namespace lineshaft::app {

@@ -15,7 +15,7 @@ namespace {
 StatusOr<Json> encoded(const RecipeSetup& setup, const std::string& line) {
   LS_ASSIGN_OR_RETURN(const Json request, parse_json(line));
   LS_ASSIGN_OR_RETURN(const recipe::ChatOrder order, setup.read(request));
-  const auto pieces = setup.format.pieces(order.conversation);
+  LS_ASSIGN_OR_RETURN(const auto pieces, setup.format.encoder->pieces(order.conversation));
   LS_ASSIGN_OR_RETURN(const auto ids, recipe::encode_pieces(pieces, *setup.tokenizer));
   Json reply = Json::object();
   reply["token_ids"] = ids;

@@ -1,5 +1,6 @@
 #include "lineshaft/recipe_setup.h"
 
+#include <chrono>
 #include <string>
 
 #include "lineshaft/wiring.h"
@@ -8,12 +9,33 @@
 
 namespace lineshaft::app {
 
+namespace {
+
+StatusOr<recipe::ChatFormat> open_format(
+    const Config& config, const std::shared_ptr<const recipe::Tokenizer>& tokenizer) {
+  const std::string& encoding = config.recipe.encoding;
+  if (!encoding.empty() && encoding != "template") {
+    return recipe::chat_format_by_name(encoding, tokenizer);
+  }
+  if (encoding == "template" && config.model.chat_template.empty()) {
+    return invalid_argument("--encoding template needs --template FILE");
+  }
+  if (!config.model.tokenizer.empty() && config.model.chat_template.empty()) {
+    return invalid_argument("--encoding is missing: --tokenizer alone doesn't say the form of "
+                            "prompts");
+  }
+  LS_ASSIGN_OR_RETURN(const std::string text, open_chat_template(config));
+  return recipe::chat_format_of_template(tokenizer, text, "the model", [] {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  });
+}
+
+}  // namespace
+
 StatusOr<RecipeSetup> open_recipe(const Config& config) {
   const RecipeConfig& options = config.recipe;
-  if (options.encoding.empty()) return invalid_argument("--encoding is missing");
-  if (config.model.tokenizer.empty() && config.model.model.empty()) {
-    return invalid_argument("--tokenizer is missing: give a tokenizer.json");
-  }
   RecipeSetup setup;
   if (options.dialect == "chat") {
     setup.parse = recipe::parse_openai_chat;
@@ -26,7 +48,7 @@ StatusOr<RecipeSetup> open_recipe(const Config& config) {
                             options.dialect);
   }
   LS_ASSIGN_OR_RETURN(setup.tokenizer, open_tokenizer(config));
-  LS_ASSIGN_OR_RETURN(setup.format, recipe::model_format(options.encoding, setup.tokenizer));
+  LS_ASSIGN_OR_RETURN(setup.format, open_format(config, setup.tokenizer));
   setup.limits.vocab = setup.tokenizer->vocab()->size();
   setup.limits.tokens_max = 393216;  // DeepSeek's API has this limit
   setup.limits.abilities = setup.format.abilities;

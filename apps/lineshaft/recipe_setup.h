@@ -6,14 +6,15 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "lineshaft/config.h"
+#include "recipe/chat_format.h"
 #include "recipe/dialect/openai_chat.h"
-#include "recipe/model_format.h"
+#include "recipe/tokenizer/tokenizer.h"
 
 namespace lineshaft::app {
 
 struct RecipeSetup {
   std::shared_ptr<const recipe::Tokenizer> tokenizer;
-  recipe::ModelFormat format;
+  recipe::ChatFormat format;
   recipe::DialectLimits limits;
 
   // Reads a request of the dialect.
@@ -22,7 +23,8 @@ struct RecipeSetup {
   StatusOr<recipe::ChatOrder> read(const Json& request) const { return parse(request, limits); }
 };
 
-// From --encoding, --tokenizer and --dialect. kInvalidArgument: one is missing or not known.
+// From --encoding, --template, --tokenizer, --model and --dialect: a native encoding by its name,
+// or the template of a file or of the model. kInvalidArgument: one is missing or not known.
 StatusOr<RecipeSetup> open_recipe(const Config& config);
 
 // {"error": {...}} in the dialect's shape.

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "recipe/encoding/chat_encoder.h"
-#include "recipe/encoding/pieces.h"
 #include "recipe/model_format.h"
 
 namespace lineshaft::recipe {
@@ -13,9 +11,9 @@ StatusOr<ChatFormat> chat_format_by_name(std::string_view name,
   LS_ASSIGN_OR_RETURN(ModelFormat model, model_format(name, tokenizer));
   ChatFormat format;
   format.abilities = model.abilities;
-  format.encode = [pieces = std::move(model.pieces),
-                   tokenizer = std::move(tokenizer)](const Conversation& conversation) {
-    return encode_pieces(pieces(conversation), *tokenizer);
+  format.encoder = model.encoder;
+  format.encode = [encoder = std::move(model.encoder)](const Conversation& conversation) {
+    return encoder->encode(conversation);
   };
   format.parser = [](const Conversation& conversation, std::vector<std::string> stops) {
     return std::make_unique<AnswerParser>(parser_options(conversation, std::move(stops)));
@@ -30,6 +28,7 @@ StatusOr<ChatFormat> chat_format_of_template(std::shared_ptr<const Tokenizer> to
   LS_ASSIGN_OR_RETURN(auto encoder, make_chat_encoder(std::move(tokenizer), chat_template,
                                                       model_name, std::move(unix_seconds)));
   ChatFormat format;
+  format.encoder = encoder;
   format.encode = [encoder = std::move(encoder)](const Conversation& conversation) {
     return encoder->encode(conversation);
   };

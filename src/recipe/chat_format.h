@@ -13,6 +13,7 @@
 #include "core/ids.h"
 #include "recipe/conversation.h"
 #include "recipe/dialect/generation.h"
+#include "recipe/encoding/chat_encoder.h"
 #include "recipe/parser/answer_parser.h"
 #include "recipe/tokenizer/tokenizer.h"
 
@@ -20,6 +21,9 @@ namespace lineshaft::recipe {
 
 // Immutable; every function may be called by many threads at once.
 struct ChatFormat {
+  // How conversations become pieces of a prompt.
+  std::shared_ptr<const ChatEncoder> encoder;
+
   // The prompt, ending where the answer begins. kInvalidArgument, with a sentence for the user, for
   // turns that the model's template refuses.
   std::function<StatusOr<std::vector<TokenId>>(const Conversation&)> encode;

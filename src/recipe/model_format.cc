@@ -10,11 +10,8 @@ namespace {
 
 StatusOr<ModelFormat> format_v4(DeepSeekOptions::Version version,
                                 const std::shared_ptr<const Tokenizer>& tokenizer) {
-  LS_ASSIGN_OR_RETURN(auto encoder, DeepSeekEncoder::make(tokenizer, {.version = version}));
   ModelFormat format;
-  format.pieces = [encoder = std::move(encoder)](const Conversation& conversation) {
-    return encoder->pieces(conversation);
-  };
+  LS_ASSIGN_OR_RETURN(format.encoder, DeepSeekEncoder::make(tokenizer, {.version = version}));
   Abilities& can = format.abilities;
   can.tools = can.reasoning = can.answer_forms = can.continuation = can.reminders = true;
   can.deferred_tools = version == DeepSeekOptions::Version::kV41;
@@ -25,11 +22,8 @@ StatusOr<ModelFormat> format_v4(DeepSeekOptions::Version version,
 
 StatusOr<ModelFormat> format_v3(DeepSeekV3Version version,
                                 const std::shared_ptr<const Tokenizer>& tokenizer) {
-  LS_RETURN_IF_ERROR(DeepSeekV3Encoder::make(tokenizer, version).status());
   ModelFormat format;
-  format.pieces = [version](const Conversation& conversation) {
-    return DeepSeekV3Encoder::pieces(conversation, version);
-  };
+  LS_ASSIGN_OR_RETURN(format.encoder, DeepSeekV3Encoder::make(tokenizer, version));
   format.abilities.continuation = true;
   format.abilities.reasoning = version == DeepSeekV3Version::kV31;
   format.abilities.thinks_unless_told = false;

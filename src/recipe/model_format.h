@@ -2,23 +2,22 @@
 // becomes a prompt, what requests may ask for, how the answer begins. Knows no dialect.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "recipe/conversation.h"
 #include "recipe/dialect/generation.h"
-#include "recipe/encoding/pieces.h"
+#include "recipe/encoding/chat_encoder.h"
 #include "recipe/parser/answer_parser.h"
 #include "recipe/tokenizer/tokenizer.h"
 
 namespace lineshaft::recipe {
 
 struct ModelFormat {
-  // The prompt, ending where the answer begins. Total.
-  std::function<std::vector<Piece>(const Conversation&)> pieces;
+  std::shared_ptr<const ChatEncoder> encoder;
   Abilities abilities;
 };
 

@@ -42,7 +42,7 @@ Conversation with_everywhere(const std::string& text) {
 std::vector<TokenId> control_ids(const ModelFormat& format, const Tokenizer& tokenizer,
                                  const Conversation& conversation) {
   std::vector<TokenId> out;
-  const auto ids = encode_pieces(format.pieces(conversation), tokenizer);
+  const auto ids = format.encoder->encode(conversation);
   EXPECT_TRUE(ids.ok()) << ids.status();
   for (const TokenId id : *ids) {
     if (tokenizer.vocab()->kinds[static_cast<size_t>(id)] == TokenKind::kControl) {

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/ids.h"
 #include "recipe/conversation.h"
+#include "recipe/encoding/pieces.h"
 #include "recipe/tokenizer/tokenizer.h"
 
 namespace lineshaft::recipe {
@@ -23,8 +24,17 @@ class ChatEncoder {
   // The prompt, ending where the assistant's next words begin (open_answer), or after the last
   // turn. kInvalidArgument, with a sentence for the user, for turns that the model's template
   // refuses: an order of roles, say.
-  virtual StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
-                                                bool open_answer = true) const = 0;
+  virtual StatusOr<std::vector<Piece>> pieces(const Conversation& conversation,
+                                              bool open_answer = true) const = 0;
+
+  // The tokens of these pieces.
+  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
+                                        bool open_answer = true) const;
+
+ protected:
+  explicit ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer);
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 // The encoder for a model with this chat template (tokenizer.chat_template of its file; may be

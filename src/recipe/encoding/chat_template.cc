@@ -123,7 +123,7 @@ std::vector<Piece> template_pieces(const OriginText& text, const Tokenizer& toke
 ChatTemplate::ChatTemplate(std::shared_ptr<const Tokenizer> tokenizer,
                            std::shared_ptr<const jinja::Template> text,
                            std::function<int64_t()> unix_seconds)
-    : tokenizer_(std::move(tokenizer)),
+    : ChatEncoder(std::move(tokenizer)),
       template_(std::move(text)),
       unix_seconds_(std::move(unix_seconds)) {}
 
@@ -144,12 +144,6 @@ StatusOr<std::vector<Piece>> ChatTemplate::pieces(const Conversation& conversati
                             message_of(text.status()));
   }
   return template_pieces(*text, *tokenizer_);
-}
-
-StatusOr<std::vector<TokenId>> ChatTemplate::encode(const Conversation& conversation,
-                                                    bool open_answer) const {
-  LS_ASSIGN_OR_RETURN(const std::vector<Piece> prompt, pieces(conversation, open_answer));
-  return encode_pieces(prompt, *tokenizer_);
 }
 
 }  // namespace lineshaft::recipe

@@ -27,16 +27,12 @@ class ChatTemplate final : public ChatEncoder {
       std::function<int64_t()> unix_seconds);
 
   StatusOr<std::vector<Piece>> pieces(const Conversation& conversation,
-                                      bool open_answer = true) const;
-
-  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
-                                        bool open_answer) const override;
+                                      bool open_answer = true) const override;
 
  private:
   ChatTemplate(std::shared_ptr<const Tokenizer> tokenizer,
                std::shared_ptr<const jinja::Template> text, std::function<int64_t()> unix_seconds);
 
-  const std::shared_ptr<const Tokenizer> tokenizer_;
   const std::shared_ptr<const jinja::Template> template_;
   const std::function<int64_t()> unix_seconds_;
 };

@@ -65,37 +65,33 @@ TokenId control_token(const Tokenizer& tokenizer, std::string_view name) {
 
 ChatMl::ChatMl(std::shared_ptr<const Tokenizer> tokenizer, TokenId im_start, TokenId im_end,
                std::string default_system)
-    : tokenizer_(std::move(tokenizer)),
-      im_start_(im_start),
-      im_end_(im_end),
+    : ChatEncoder(std::move(tokenizer)),
+      im_start_(tokenizer_->token_bytes(im_start)),
+      im_end_(tokenizer_->token_bytes(im_end)),
       default_system_(std::move(default_system)) {}
 
-void ChatMl::append_plain(std::vector<TokenId>& out, std::string_view text) const {
-  const auto ids = tokenizer_->encode(text, Tokenizer::Mode::kPlain);
-  out.insert(out.end(), ids.begin(), ids.end());
+void ChatMl::append_turn(PieceList& out, std::string_view role, std::string_view content) const {
+  out.control(im_start_);
+  out.plain(role);
+  out.plain("\n");
+  out.plain(content);
+  out.control(im_end_);
+  out.plain("\n");
 }
 
-void ChatMl::append_turn(std::vector<TokenId>& out, std::string_view role,
-                         std::string_view content) const {
-  out.push_back(im_start_);
-  append_plain(out, fmt::format("{}\n{}", role, content));
-  out.push_back(im_end_);
-  append_plain(out, "\n");
-}
-
-StatusOr<std::vector<TokenId>> ChatMl::encode(const Conversation& conversation,
-                                              bool open_answer) const {
-  std::vector<TokenId> out;
+StatusOr<std::vector<Piece>> ChatMl::pieces(const Conversation& conversation,
+                                            bool open_answer) const {
+  PieceList out;
   const auto& turns = conversation.turns;
   if (!turns.empty() && turns.front().role != Role::kSystem && !default_system_.empty()) {
     append_turn(out, "system", default_system_);
   }
   for (const Turn& turn : turns) append_turn(out, role_name(turn.role), turn.content);
   if (open_answer) {
-    out.push_back(im_start_);
-    append_plain(out, "assistant\n");
+    out.control(im_start_);
+    out.plain("assistant\n");
   }
-  return out;
+  return std::move(out).take();
 }
 
 StatusOr<std::shared_ptr<const ChatEncoder>> make_chat_encoder(

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "recipe/encoding/chat_encoder.h"
 
@@ -17,17 +18,14 @@ class ChatMl final : public ChatEncoder {
          std::string default_system);
 
   // Any turns give a prompt.
-  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
-                                        bool open_answer) const override;
+  StatusOr<std::vector<Piece>> pieces(const Conversation& conversation,
+                                      bool open_answer = true) const override;
 
  private:
-  void append_turn(std::vector<TokenId>& out, std::string_view role,
-                   std::string_view content) const;
-  void append_plain(std::vector<TokenId>& out, std::string_view text) const;
+  void append_turn(PieceList& out, std::string_view role, std::string_view content) const;
 
-  const std::shared_ptr<const Tokenizer> tokenizer_;
-  const TokenId im_start_;
-  const TokenId im_end_;
+  const std::string im_start_;  // as the tokenizer spells them
+  const std::string im_end_;
   const std::string default_system_;
 };
 

@@ -412,7 +412,7 @@ std::vector<Piece> Writer::write(bool open_answer) {
 
 DeepSeekEncoder::DeepSeekEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                                  DeepSeekOptions options)
-    : tokenizer_(std::move(tokenizer)), options_(options) {}
+    : ChatEncoder(std::move(tokenizer)), options_(options) {}
 
 StatusOr<std::shared_ptr<const DeepSeekEncoder>> DeepSeekEncoder::make(
     std::shared_ptr<const Tokenizer> tokenizer, DeepSeekOptions options) {
@@ -437,14 +437,9 @@ StatusOr<std::shared_ptr<const DeepSeekEncoder>> DeepSeekEncoder::make(
       new DeepSeekEncoder(std::move(tokenizer), options));
 }
 
-std::vector<Piece> DeepSeekEncoder::pieces(const Conversation& conversation,
-                                           bool open_answer) const {
+StatusOr<std::vector<Piece>> DeepSeekEncoder::pieces(const Conversation& conversation,
+                                                     bool open_answer) const {
   return Writer(conversation, options_).write(open_answer);
-}
-
-StatusOr<std::vector<TokenId>> DeepSeekEncoder::encode(const Conversation& conversation,
-                                                       bool open_answer) const {
-  return encode_pieces(pieces(conversation, open_answer), *tokenizer_);
 }
 
 }  // namespace lineshaft::recipe

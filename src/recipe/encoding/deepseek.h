@@ -30,15 +30,13 @@ class DeepSeekEncoder final : public ChatEncoder {
 
   // The prompt; with open_answer it ends where the answer begins: inside the last turn when that is
   // unfinished, after the opened block of calls when a call is required and there is no thinking.
-  std::vector<Piece> pieces(const Conversation& conversation, bool open_answer = true) const;
-
-  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
-                                        bool open_answer) const override;
+  // Total.
+  StatusOr<std::vector<Piece>> pieces(const Conversation& conversation,
+                                      bool open_answer = true) const override;
 
  private:
   DeepSeekEncoder(std::shared_ptr<const Tokenizer> tokenizer, DeepSeekOptions options);
 
-  const std::shared_ptr<const Tokenizer> tokenizer_;
   const DeepSeekOptions options_;
 };
 

@@ -192,7 +192,7 @@ class WriterV31 {
 
 DeepSeekV3Encoder::DeepSeekV3Encoder(std::shared_ptr<const Tokenizer> tokenizer,
                                      DeepSeekV3Version version)
-    : tokenizer_(std::move(tokenizer)), version_(version) {}
+    : ChatEncoder(std::move(tokenizer)), version_(version) {}
 
 StatusOr<std::shared_ptr<const DeepSeekV3Encoder>> DeepSeekV3Encoder::make(
     std::shared_ptr<const Tokenizer> tokenizer, DeepSeekV3Version version) {
@@ -213,15 +213,15 @@ StatusOr<std::shared_ptr<const DeepSeekV3Encoder>> DeepSeekV3Encoder::make(
       new DeepSeekV3Encoder(std::move(tokenizer), version));
 }
 
-std::vector<Piece> DeepSeekV3Encoder::pieces(const Conversation& conversation,
-                                             DeepSeekV3Version version, bool open_answer) {
+std::vector<Piece> DeepSeekV3Encoder::pieces_of(const Conversation& conversation,
+                                                DeepSeekV3Version version, bool open_answer) {
   if (version == DeepSeekV3Version::kV31) return WriterV31().write(conversation, open_answer);
   return WriterV3(version == DeepSeekV3Version::kR1).write(conversation, open_answer);
 }
 
-StatusOr<std::vector<TokenId>> DeepSeekV3Encoder::encode(const Conversation& conversation,
-                                                         bool open_answer) const {
-  return encode_pieces(pieces(conversation, version_, open_answer), *tokenizer_);
+StatusOr<std::vector<Piece>> DeepSeekV3Encoder::pieces(const Conversation& conversation,
+                                                       bool open_answer) const {
+  return pieces_of(conversation, version_, open_answer);
 }
 
 }  // namespace lineshaft::recipe

@@ -19,16 +19,15 @@ class DeepSeekV3Encoder final : public ChatEncoder {
       std::shared_ptr<const Tokenizer> tokenizer, DeepSeekV3Version version);
 
   // The prompt; pure, so that it can be had without a tokenizer.
-  static std::vector<Piece> pieces(const Conversation& conversation, DeepSeekV3Version version,
-                                   bool open_answer = true);
+  static std::vector<Piece> pieces_of(const Conversation& conversation, DeepSeekV3Version version,
+                                      bool open_answer = true);
 
-  StatusOr<std::vector<TokenId>> encode(const Conversation& conversation,
-                                        bool open_answer) const override;
+  StatusOr<std::vector<Piece>> pieces(const Conversation& conversation,
+                                      bool open_answer = true) const override;
 
  private:
   DeepSeekV3Encoder(std::shared_ptr<const Tokenizer> tokenizer, DeepSeekV3Version version);
 
-  const std::shared_ptr<const Tokenizer> tokenizer_;
   const DeepSeekV3Version version_;
 };
 

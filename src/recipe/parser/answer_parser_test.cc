@@ -20,12 +20,22 @@ struct Piece {
   Origin origin = Origin::kUnknown;
 };
 
+// With the texts of one kind in a row joined, as the cuts move their borders.
 std::vector<AnswerEvent> parse(const ParserOptions& options, const std::vector<Piece>& pieces) {
   AnswerParser parser(options);
   std::vector<AnswerEvent> out;
   for (const Piece& piece : pieces) parser.push(piece.text, piece.origin, out);
   parser.finish(out);
-  return out;
+  std::vector<AnswerEvent> joined;
+  for (AnswerEvent& event : out) {
+    const bool same = !joined.empty() && joined.back().kind == event.kind;
+    if (same && event.kind != Kind::kCall) {
+      joined.back().text += event.text;
+    } else {
+      joined.push_back(std::move(event));
+    }
+  }
+  return joined;
 }
 
 std::string joined(const std::vector<AnswerEvent>& events, Kind kind) {
