@@ -263,6 +263,61 @@ TEST(Attention, LaterRowsOfTheSameCallHaveNoInfluence) {
   }
 }
 
+// Sequences of one row each over the first `shared` positions of one world, each with blocks of its
+// own behind (copies of another world's), as the planner groups them; against each alone.
+void check_shared(const Case& c, int32_t shared, int count, uint64_t seed) {
+  const World base(c, seed);
+  const AttentionShape& shape = c.shape;
+  const auto row = static_cast<size_t>(shape.heads) * shape.head_dim;
+  const int32_t blocks_shared = (shared + shape.block_tokens - 1) / shape.block_tokens;
+  const RngKey key(seed);
+  std::vector<int32_t> firsts;
+  for (int i = 0; i < count; ++i) {
+    const auto free = static_cast<uint64_t>(c.context - blocks_shared * shape.block_tokens);
+    firsts.push_back(blocks_shared * shape.block_tokens +
+                     static_cast<int32_t>(key.below(static_cast<uint64_t>(i), free)));
+  }
+  std::ranges::sort(firsts);
+  std::vector<std::unique_ptr<World>> worlds;
+  std::vector<std::vector<float>> outs(static_cast<size_t>(count)), alone;
+  std::vector<AttentionSequence> sequences;
+  for (int i = 0; i < count; ++i) {
+    worlds.push_back(std::make_unique<World>(c, seed + 1 + static_cast<uint64_t>(i)));
+    World& world = *worlds.back();
+    std::copy_n(base.blocks.begin(), blocks_shared, world.blocks.begin());
+    sequences.push_back(world.sequence(firsts[static_cast<size_t>(i)], 1,
+                                       &outs[static_cast<size_t>(i)]));
+  }
+  const int64_t queries = int64_t{shape.heads} / shape.kv_heads * count;
+  for (const Isa isa : machine_isas()) {
+    alignas(64) static float scratch[1 << 15];
+    for (auto& out : outs) std::ranges::fill(out, -77.0f);
+    for (int32_t h = 0; h < shape.kv_heads; ++h) {
+      const auto cut = static_cast<int64_t>(key.below(99, static_cast<uint64_t>(queries)));
+      kernels_for(isa).attention_shared(shape, sequences.data(), shared, h, {0, cut}, scratch);
+      kernels_for(isa).attention_shared(shape, sequences.data(), shared, h, {cut, queries},
+                                        scratch);
+    }
+    for (int i = 0; i < count; ++i) {
+      const auto want = worlds[static_cast<size_t>(i)]->run(isa, firsts[static_cast<size_t>(i)], 1);
+      ASSERT_EQ(std::memcmp(outs[static_cast<size_t>(i)].data(), want.data(), row * sizeof(float)),
+                0)
+          << describe(c) << " " << name_of(isa) << " shared " << shared << " sequence " << i;
+    }
+  }
+}
+
+TEST(Attention, SequencesWithASharedBeginningAreEachAsAlone) {
+  const std::vector<Case> cases = random_cases(5, 24, 500);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Case c = cases[i];
+    const RngKey key = RngKey(77).split(i);
+    const auto shared = static_cast<int32_t>(64 * (1 + key.below(0, i % 8 == 0 ? 34 : 12)));
+    c.context += shared + 2 * c.shape.block_tokens;
+    check_shared(c, shared, static_cast<int>(1 + key.below(1, 9)), 100 + 50 * i);
+  }
+}
+
 TEST(Attention, NegativeZeroSurvives) {
   // One position, weight 1: the chain is fma(1, v, +0), so v = -0 gives +0, on every path the same.
   for (const Isa isa : machine_isas()) {

@@ -129,12 +129,22 @@ struct Kernels {
   void (*attention)(const AttentionShape& shape, const AttentionSequence& sequence, Range queries,
                     float* scratch);
 
+  // One kv head of sequences of one row each, which begin with the same blocks: K and V of
+  // positions below `shared` are read once for up to twelve queries. `first` ascends from sequence
+  // to sequence; shared is a multiple of 64 and at most the lowest `first`. Query index =
+  // sequence * group + member; this call computes [queries.begin, queries.end). The bits are those
+  // of `attention`.
+  void (*attention_shared)(const AttentionShape& shape, const AttentionSequence* sequences,
+                           int32_t shared, int32_t kv_head, Range queries, float* scratch);
+
   // ln of the sum of e^x over n values.
   float (*log_sum_exp)(const float* x, int64_t n);
   // Index of the largest value, the lowest such index; NaN never wins.
   int64_t (*argmax)(const float* x, int64_t n);
 };
 
+// Positions of a tile of attention; `shared` above is a multiple of it.
+inline constexpr int32_t kAttentionTile = 64;
 int64_t attention_scratch_floats(const AttentionShape& shape);
 
 // The best instruction set this CPU has.

@@ -1,6 +1,7 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/check.h"
 
@@ -10,10 +11,6 @@ using kernels::PackedMatrix;
 using kernels::Profile;
 
 namespace {
-
-// Rows of a prompt that one call of attention takes: enough to share loads of K and V among
-// queries, few enough that 512 rows divide evenly among ranks although later rows cost more.
-constexpr int32_t kAttentionRows = 16;
 
 // Columns of a feed-forward layer are shared out in pairs of tiles of 16, so that a rank can
 // quantise what it has computed (blocks of 32) without waiting for the others.
@@ -67,6 +64,7 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
       options_(options),
       thread_count_(thread_count),
       kernels_(kernels::kernels_for(options.isa)),
+      attention_plan_(spec(), options.block_tokens, options.step_tokens_max, thread_count),
       next_chunk_(weights_->layers().size()) {
   LS_CHECK(options_.step_tokens_max >= 1 && options_.logit_rows_max >= 1 && thread_count >= 1);
   LS_CHECK(options_.block_tokens >= 16 && options_.block_tokens % 16 == 0);
@@ -94,9 +92,6 @@ Forward::Forward(std::shared_ptr<const Weights> weights, const ForwardOptions& o
   logits_ = Buffer<float>(options_.logit_rows_max * logits_stride_);
   row_sequence_.reserve(static_cast<size_t>(rows));
   logit_runs_.reserve(static_cast<size_t>(options_.logit_rows_max));
-  // Each sequence gives one chunk for kAttentionRows rows of a kv head, or one a rank.
-  chunks_.reserve(static_cast<size_t>(
-      (rows / kAttentionRows * 2 + 1) * s.kv_heads + rows + 4 * thread_count_ * thread_count_));
   make_layers();
 }
 
@@ -193,7 +188,8 @@ void Forward::plan_step(const ForwardBatch& batch) {
   }
   for (auto& next : next_chunk_) next.store(0, std::memory_order_relaxed);
   plan_logit_runs(batch);
-  plan_attention(batch);
+  attention_plan_.plan(batch, {q_.row(0), q_.width, attended_.row(0), attended_.width},
+                       logit_runs_);
 }
 
 void Forward::plan_logit_runs(const ForwardBatch& batch) {
@@ -203,42 +199,6 @@ void Forward::plan_logit_runs(const ForwardBatch& batch) {
       ++logit_runs_.back().end;
     } else {
       logit_runs_.push_back({r, r + 1});
-    }
-  }
-}
-
-bool Forward::wants_logits(Range rows) const {
-  return std::ranges::any_of(logit_runs_, [&](const Range& run) {
-    return run.begin < rows.end && rows.begin < run.end;
-  });
-}
-
-// Long chunks of a prompt are cut by kv head and rows; short ones stay whole unless there are too
-// few sequences to keep all ranks busy.
-void Forward::plan_attention(const ForwardBatch& batch) {
-  const ModelSpec& s = spec();
-  const int64_t group = s.heads / s.kv_heads;
-  const bool few = batch.sequences.size() < 4 * static_cast<size_t>(thread_count_);
-  chunks_.clear();
-  for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const int64_t rows = batch.sequences[i].rows;
-    const auto sequence = static_cast<int32_t>(i);
-    const int64_t first = batch.sequences[i].first_row;
-    if (rows < kAttentionRows) {
-      const bool wanted = wants_logits({first, first + rows});
-      const int parts = few ? thread_count_ : 1;
-      for (int p = 0; p < parts; ++p) {
-        const Range queries = share_of(s.heads * rows, p, parts);
-        if (queries.size() > 0) chunks_.push_back({sequence, queries, wanted});
-      }
-      continue;
-    }
-    for (int64_t head = 0; head < s.kv_heads; ++head) {
-      for (int64_t row = 0; row < rows; row += kAttentionRows) {
-        const int64_t end = std::min<int64_t>(rows, row + kAttentionRows);
-        const Range queries{(head * rows + row) * group, (head * rows + end) * group};
-        chunks_.push_back({sequence, queries, wants_logits({first + row, first + end})});
-      }
     }
   }
 }
@@ -259,9 +219,9 @@ Forward::Rank Forward::rank_view(int rank, int64_t rows) {
 void Forward::run(ThreadTeam& team, const ForwardBatch& batch) {
   check(team, batch);
   plan_step(batch);
-  team.run([this, context = std::pair(&team, &batch)](int rank) {
-    run_rank(*context.first, *context.second, rank);
-  });
+  // Passed by reference: a std::function of it would allocate.
+  const auto body = [&](int rank) { run_rank(team, batch, rank); };
+  team.run(std::cref(body));
 }
 
 void Forward::run_rank(ThreadTeam& team, const ForwardBatch& batch, int index) {
@@ -285,7 +245,7 @@ void Forward::run_layer(ThreadTeam& team, const ForwardBatch& batch, const Rank&
   team.barrier();
   prepare_heads(rank, batch, layer);
   team.barrier();
-  attend(rank, batch, index);
+  attend(rank, index);
   team.barrier();
   if (layer.quantise_output && spec().head_dim % kGroup != 0) {
     quantise_attended(rank, rows);
@@ -413,40 +373,41 @@ void Forward::prepare_heads(const Rank& rank, const ForwardBatch& batch, const L
 }
 
 // Ranks take chunks as they get free: a row's cost grows with its position.
-void Forward::attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_index) {
+void Forward::attend(const Rank& rank, int32_t layer_index) {
   const Layer& layer = layers_[static_cast<size_t>(layer_index)];
   auto& next = next_chunk_[static_cast<size_t>(layer_index)];
-  const auto count = static_cast<int32_t>(chunks_.size());
+  const std::span<const AttentionChunk> chunks = attention_plan_.chunks();
   const bool last = layer_index + 1 == spec().layer_count;
   while (true) {
-    const int32_t i = next.fetch_add(1, std::memory_order_relaxed);
-    if (i >= count) return;
-    const AttentionChunk& chunk = chunks_[static_cast<size_t>(i)];
+    const auto i = static_cast<size_t>(next.fetch_add(1, std::memory_order_relaxed));
+    if (i >= chunks.size()) return;
+    const AttentionChunk& chunk = chunks[i];
     if (last && !chunk.wanted) continue;
-    const ForwardSequence& sequence = batch.sequences[static_cast<size_t>(chunk.sequence)];
-    kernels::AttentionSequence rows;
-    rows.q = q_.row(sequence.first_row);
-    rows.q_stride = q_.width;
-    rows.out = attended_.row(sequence.first_row);
-    rows.out_stride = attended_.width;
-    rows.first = sequence.first_position;
-    rows.rows = sequence.rows;
-    rows.blocks = batch.blocks.data() + sequence.blocks_begin;
-    kernels_.attention(layer.shape, rows, chunk.queries, rank.attention_scratch);
-    if (layer.quantise_output && spec().head_dim % kGroup == 0) {
-      quantise_heads(sequence, chunk.queries);
+    const kernels::AttentionSequence& sequence = attention_plan_.sequence(chunk.sequence);
+    if (chunk.shared > 0) {
+      kernels_.attention_shared(layer.shape, &sequence, chunk.shared, chunk.kv_head, chunk.queries,
+                                rank.attention_scratch);
+    } else {
+      kernels_.attention(layer.shape, sequence, chunk.queries, rank.attention_scratch);
     }
+    if (layer.quantise_output && spec().head_dim % kGroup == 0) quantise_heads(chunk);
   }
 }
 
 // The heads of a chunk, while they are in cache; needs heads of whole blocks.
-void Forward::quantise_heads(const ForwardSequence& sequence, Range queries) {
+void Forward::quantise_heads(const AttentionChunk& chunk) {
   const int64_t group = spec().heads / spec().kv_heads;
   const int64_t dim = spec().head_dim;
-  for (int64_t i = queries.begin; i < queries.end; ++i) {
+  const int64_t rows = attention_plan_.sequence(chunk.sequence).rows;
+  for (int64_t i = chunk.queries.begin; i < chunk.queries.end; ++i) {
     const int64_t member = i % group;
-    const int64_t row = sequence.first_row + i / group % sequence.rows;
-    const int64_t head = i / group / sequence.rows * group + member;
+    if (chunk.shared > 0) {
+      const int64_t row = attention_plan_.first_row(chunk.sequence + static_cast<int32_t>(i / group));
+      attended_.quantise(kernels_, row, (chunk.kv_head * group + member) * dim, dim);
+      continue;
+    }
+    const int64_t row = attention_plan_.first_row(chunk.sequence) + i / group % rows;
+    const int64_t head = i / group / rows * group + member;
     attended_.quantise(kernels_, row, head * dim, dim);
   }
 }

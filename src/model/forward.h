@@ -16,6 +16,7 @@
 #include "base/thread_team.h"
 #include "kernels/backend.h"
 #include "model/activations.h"
+#include "model/attention_plan.h"
 #include "model/forward_batch.h"
 #include "model/weights.h"
 
@@ -76,12 +77,6 @@ class Forward {
     Buffer<double> inv_freq;
     Buffer<float> cos, sin;            // [step_tokens_max, rope_dims / 2]
   };
-  // Queries of one sequence for one rank at a time.
-  struct AttentionChunk {
-    int32_t sequence = 0;
-    Range queries;
-    bool wanted = false;   // has rows of logit_runs_
-  };
   // Rows of a step as ascending ranges.
   using RowRuns = std::span<const Range>;
   // A rank's view of a step: its residual rows, and whether other ranks need them.
@@ -104,8 +99,6 @@ class Forward {
   void check(const ThreadTeam& team, const ForwardBatch& batch) const;
   void plan_step(const ForwardBatch& batch);
   void plan_logit_runs(const ForwardBatch& batch);
-  bool wants_logits(Range rows) const;
-  void plan_attention(const ForwardBatch& batch);
   Rank rank_view(int rank, int64_t rows);
   bool quantises(const kernels::PackedMatrix& matrix) const;
 
@@ -115,8 +108,8 @@ class Forward {
   void project_qkv(const Rank& rank, const Layer& layer);
   void prepare_heads(const Rank& rank, const ForwardBatch& batch, const Layer& layer);
   void norm_heads(float* x, int32_t heads, const std::vector<float>& weight) const;
-  void attend(const Rank& rank, const ForwardBatch& batch, int32_t layer_index);
-  void quantise_heads(const ForwardSequence& sequence, Range queries);
+  void attend(const Rank& rank, int32_t layer_index);
+  void quantise_heads(const AttentionChunk& chunk);
   void quantise_attended(const Rank& rank, RowRuns rows);
   void add_projected(const Rank& rank, const std::vector<float>& post_norm, RowRuns rows);
   void feed_forward(const Rank& rank, const Layer& layer, RowRuns rows);
@@ -137,7 +130,7 @@ class Forward {
   int64_t rows_ = 0;                          // of this step
   std::vector<int32_t> row_sequence_;         // a row's sequence
   std::vector<Range> logit_runs_;             // rows whose logits are wanted
-  std::vector<AttentionChunk> chunks_;
+  AttentionPlan attention_plan_;
   std::vector<std::atomic<int32_t>> next_chunk_;  // [layer]
 
   Residual shared_;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "support/forward_harness.h"
 #include "support/gguf_writer.h"
@@ -163,6 +164,56 @@ TEST_P(TinyInvarianceTest, RowsDependOnTheirOwnSequenceOnly) {
   for (size_t i = 0; i < std::size(kernels::kProfiles); ++i) {
     check_model(weights, kernels::kProfiles[i], kv_type(GetParam().kv + i), 40, RngKey(11));
     if (HasFatalFailure()) return;
+  }
+}
+
+// Decodes of sequences that share their first blocks, in one step, against each one alone: the
+// same prompt computed in blocks of its own. `shared` positions for all, further ones for some.
+void check_shared(const WeightsPtr& weights, const Setting& setting, RngKey key) {
+  constexpr int32_t kShared[] = {144, 144, 80, 144, 96, 144, 64, 0};
+  const int32_t vocab = weights->spec().vocab;
+  const auto prompt = random_tokens(144, vocab, key.split(0));
+  auto together = make_harness(weights, setting), alone = make_harness(weights, setting);
+  const auto feed = [](ForwardHarness& harness, int sequence, std::span<const TokenId> tokens) {
+    for (; !tokens.empty(); tokens = tokens.subspan(std::min<size_t>(tokens.size(), kStepTokens))) {
+      harness.extend(sequence, tokens.first(std::min<size_t>(tokens.size(), kStepTokens)), false);
+    }
+  };
+  const int root = together->add_sequence(160);
+  feed(*together, root, prompt);
+  std::vector<ForwardHarness::Work> work;
+  std::vector<std::vector<float>> want;
+  for (size_t i = 0; i < std::size(kShared); ++i) {
+    const int32_t shared = kShared[i];
+    const auto rest = random_tokens(1 + static_cast<int32_t>(key.below(i, 40)), vocab,
+                                    key.split(1 + i));
+    work.push_back({together->fork(root, shared, 192), {rest.back()}, true});
+    feed(*together, work.back().sequence, std::span(rest).first(rest.size() - 1));
+    const int single = alone->add_sequence(192);
+    feed(*alone, single, std::span(prompt).first(static_cast<size_t>(shared)));
+    feed(*alone, single, std::span(rest).first(rest.size() - 1));
+    want.push_back(alone->step({{single, {rest.back()}, true}})[0]);
+  }
+  expect_same_bits(want, together->step(work),
+                   fmt::format("{} {} {} threads {}", kernels::name_of(setting.profile),
+                               kernels::name_of(setting.kv_type), kernels::name_of(setting.isa),
+                               setting.threads));
+}
+
+TEST(SharedPrefixInvarianceTest, SequencesThatShareBlocksAreEachAsAlone) {
+  for (const ModelFamily family : {ModelFamily::kLlama, ModelFamily::kGemma3}) {
+    const auto file = testing::tiny_file(testing::tiny_model(family, WeightType::kQ8_0, 3));
+    const auto weights = testing::load_weights(file);
+    for (const KvType kv : kernels::kKvTypes) {
+      for (const Isa isa : machine_isas()) {
+        if (isa == Isa::kScalar) continue;
+        for (int threads = 1; threads <= 3; ++threads) {
+          const Profile profile = kernels::kProfiles[threads - 1];
+          check_shared(weights, {profile, kv, isa, threads}, RngKey(31));
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
   }
 }
 

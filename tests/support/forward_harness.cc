@@ -42,6 +42,17 @@ int ForwardHarness::add_sequence(int32_t positions) {
   return static_cast<int>(sequences_.size()) - 1;
 }
 
+int ForwardHarness::fork(int sequence, int32_t shared, int32_t positions) {
+  LS_CHECK(shared % options_.block_tokens == 0 && shared <= length(sequence));
+  const int index = add_sequence(positions - shared);
+  const Sequence& from = sequences_[static_cast<size_t>(sequence)];
+  Sequence& to = sequences_[static_cast<size_t>(index)];
+  to.blocks.insert(to.blocks.begin(), from.blocks.begin(),
+                   from.blocks.begin() + shared / options_.block_tokens);
+  to.length = shared;
+  return index;
+}
+
 void ForwardHarness::append(int index, std::span<const TokenId> tokens, bool all_logits) {
   Sequence& sequence = sequences_[static_cast<size_t>(index)];
   model::ForwardSequence rows;

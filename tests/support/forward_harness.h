@@ -27,6 +27,10 @@ class ForwardHarness {
   // that reading what was not written shows.
   int add_sequence(int32_t positions);
 
+  // A sequence that begins with the first `shared` positions of `sequence`, in the same blocks;
+  // shared is a multiple of the block and already computed.
+  int fork(int sequence, int32_t shared, int32_t positions);
+
   struct Work {
     int sequence = 0;
     std::vector<TokenId> tokens;   // appended at the sequence's end

@@ -27,7 +27,7 @@ constexpr int kQueriesMax = 4;
 constexpr int kAccumulatorsWide = 4;
 #endif
 
-constexpr int kTile = 64;
+constexpr int kTile = kAttentionTile;
 constexpr int kTileGroups = kTile / 16;
 constexpr int kSegment = 1024;
 constexpr float kLowest = -3.40282347e+38f;  // of a state that has seen nothing
@@ -152,6 +152,7 @@ struct HeadView {
   const AttentionShape& shape;
   const std::byte* const* blocks;
   int32_t kv_head;
+  int32_t end;  // positions below lie in the blocks
 
   const Element* part(int32_t position) const {
     const std::byte* block = blocks[position / shape.block_tokens];
@@ -222,7 +223,7 @@ void tile_scores(const HeadView<Element>& view, const QueryBlock& block, int32_t
     keys[groups++] = view.keys(position);
   }
   const int32_t next = begin + kTile;
-  const bool more = next < block.end[block.queries - 1];
+  const bool more = next < view.end;
   const int64_t ahead = more ? bytes_between(keys[0], view.keys(next)) : 0;
   float* scores = block.p + (begin - tile);
   if constexpr (has_scales<Element>) {
@@ -293,7 +294,7 @@ void add_values(const HeadView<Element>& view, const QueryBlock& block, int32_t 
     const Element* values[kAttentionHeadDimMax / 16];
     for (int v = 0; v < vectors; ++v) values[v] = view.values(begin) + 16 * v;
     const int32_t next = begin + kTile;
-    const bool more = next < block.end[block.queries - 1];
+    const bool more = next < view.end;
     const int64_t ahead = more ? bytes_between(values[0], view.values(next)) : 0;
     const Columns<Element> columns = {values,       vectors, view.shape.head_dim,
                                       stop - begin, ahead,   nullptr};
@@ -362,21 +363,27 @@ void merge(const Softmax& total, const Softmax& segment, int i, int head_dim) {
   total.largest[i] = both;
 }
 
+// Ends a segment: merges it into the total of each query that has positions in [start, stop).
+void close_segment(const QueryBlock& block, int32_t start, int32_t stop, int head_dim) {
+  for (int i = 0; i < block.queries; ++i) {
+    if (block.begin[i] < stop && block.end[i] > start) {
+      merge(block.total, block.segment, i, head_dim);
+    }
+  }
+  reset(block.segment, block.queries, head_dim);
+}
+
+// The tiles of view's positions from `begin` on. A segment that goes on behind view.end for a query
+// stays open.
 template <typename Element>
-void attend_block(const HeadView<Element>& view, const QueryBlock& block) {
-  const int head_dim = view.shape.head_dim;
-  const int32_t begin = block.begin[0], end = block.end[block.queries - 1];
-  reset(block.total, block.queries, head_dim);
-  for (int32_t start = begin / kSegment * kSegment; start < end; start += kSegment) {
-    reset(block.segment, block.queries, head_dim);
-    const int32_t stop = smaller(end, start + kSegment);
+void attend_tiles(const HeadView<Element>& view, const QueryBlock& block, int32_t begin) {
+  for (int32_t start = begin / kSegment * kSegment; start < view.end; start += kSegment) {
+    const int32_t stop = smaller(view.end, start + kSegment);
     for (int32_t tile = larger(start, begin / kTile * kTile); tile < stop; tile += kTile) {
       attend_tile(view, block, tile);
     }
-    for (int i = 0; i < block.queries; ++i) {
-      if (block.begin[i] < stop && block.end[i] > start) {
-        merge(block.total, block.segment, i, head_dim);
-      }
+    if (stop == start + kSegment || stop == block.end[block.queries - 1]) {
+      close_segment(block, start, stop, view.shape.head_dim);
     }
   }
 }
@@ -395,50 +402,132 @@ QueryBlock lay_out(float* scratch) {
   return block;
 }
 
-// Queries first_query, … of one kv head (numbered within it), `count` of them.
+// A row's head of a sequence as query i of the block.
+void place_query(const AttentionShape& shape, const AttentionSequence& sequence, int64_t row,
+                 int64_t head, int i, QueryBlock* block) {
+  const float* q = sequence.q + row * sequence.q_stride + head * shape.head_dim;
+  memcpy(block->q + i * kAttentionRowStride, q, sizeof(float) * shape.head_dim);
+  block->end[i] = sequence.first + static_cast<int32_t>(row) + 1;
+  block->begin[i] = shape.window > 0 ? larger(0, block->end[i] - shape.window) : 0;
+}
+
+void write_query(const AttentionShape& shape, const AttentionSequence& sequence, int64_t row,
+                 int64_t head, int i, const QueryBlock& block) {
+  float* out = sequence.out + row * sequence.out_stride + head * shape.head_dim;
+  const float* values = block.total.values + i * kAttentionRowStride;
+  const f32x16 inverse = set(1.0f / sum(load(block.total.lanes + 16 * i)));
+  for (int32_t d = 0; d < shape.head_dim; d += 16) store(out + d, mul(load(values + d), inverse));
+}
+
+// Queries first, … of one kv head (numbered within it), as many as the block takes.
 template <typename Element>
 void attend(const AttentionShape& shape, const AttentionSequence& sequence, int32_t kv_head,
-            int64_t first_query, int count, QueryBlock* block) {
+            int64_t first, QueryBlock* block) {
   const int32_t group = shape.heads / shape.kv_heads;
-  block->queries = count;
+  const int count = block->queries;
   for (int i = 0; i < count; ++i) {
-    const int64_t row = (first_query + i) / group;
-    const int64_t head = int64_t{kv_head} * group + (first_query + i) % group;
-    const float* q = sequence.q + row * sequence.q_stride + head * shape.head_dim;
-    memcpy(block->q + i * kAttentionRowStride, q, sizeof(float) * shape.head_dim);
-    const int32_t end = sequence.first + static_cast<int32_t>(row) + 1;
-    block->end[i] = end;
-    block->begin[i] = shape.window > 0 ? larger(0, end - shape.window) : 0;
+    const int64_t head = int64_t{kv_head} * group + (first + i) % group;
+    place_query(shape, sequence, (first + i) / group, head, i, block);
   }
-  attend_block(HeadView<Element>{shape, sequence.blocks, kv_head}, *block);
+  reset(block->total, count, shape.head_dim);
+  reset(block->segment, count, shape.head_dim);
+  const HeadView<Element> view = {shape, sequence.blocks, kv_head, block->end[count - 1]};
+  attend_tiles(view, *block, block->begin[0]);
   for (int i = 0; i < count; ++i) {
-    const int64_t row = (first_query + i) / group;
-    const int64_t head = int64_t{kv_head} * group + (first_query + i) % group;
-    float* out = sequence.out + row * sequence.out_stride + head * shape.head_dim;
-    const float* values = block->total.values + i * kAttentionRowStride;
-    const f32x16 inverse = set(1.0f / sum(load(block->total.lanes + 16 * i)));
-    for (int32_t d = 0; d < shape.head_dim; d += 16) store(out + d, mul(load(values + d), inverse));
+    const int64_t head = int64_t{kv_head} * group + (first + i) % group;
+    write_query(shape, sequence, (first + i) / group, head, i, *block);
   }
+}
+
+// Queries [low, high) of a block as one of its own, on the same memory.
+QueryBlock part_of(const QueryBlock& block, int low, int high) {
+  QueryBlock part = block;
+  part.queries = high - low;
+  for (int i = low; i < high; ++i) {
+    part.begin[i - low] = block.begin[i];
+    part.end[i - low] = block.end[i];
+  }
+  part.q += low * kAttentionRowStride;
+  part.p += low * kAttentionRowStride;
+  for (Softmax* state : {&part.segment, &part.total}) {
+    state->largest += low;
+    state->lanes += 16 * low;
+    state->values += low * kAttentionRowStride;
+  }
+  return part;
+}
+
+// The same for sequences of one row: the shared positions for all queries, then each sequence's
+// own.
+template <typename Element>
+void attend_shared(const AttentionShape& shape, const AttentionSequence* sequences, int32_t shared,
+                   int32_t kv_head, int64_t first, QueryBlock* block) {
+  const int32_t group = shape.heads / shape.kv_heads;
+  const int count = block->queries;
+  for (int i = 0; i < count; ++i) {
+    const int64_t head = int64_t{kv_head} * group + (first + i) % group;
+    place_query(shape, sequences[(first + i) / group], 0, head, i, block);
+  }
+  reset(block->total, count, shape.head_dim);
+  reset(block->segment, count, shape.head_dim);
+  const AttentionSequence& any = sequences[first / group];
+  attend_tiles(HeadView<Element>{shape, any.blocks, kv_head, shared}, *block, block->begin[0]);
+  for (int low = 0; low < count;) {
+    const int64_t left = group - (first + low) % group;
+    const int high = left < count - low ? low + static_cast<int>(left) : count;
+    const QueryBlock part = part_of(*block, low, high);
+    const AttentionSequence& own = sequences[(first + low) / group];
+    const HeadView<Element> view = {shape, own.blocks, kv_head, part.end[0]};
+    attend_tiles(view, part, larger(shared, part.begin[0]));
+    low = high;
+  }
+  for (int i = 0; i < count; ++i) {
+    const int64_t head = int64_t{kv_head} * group + (first + i) % group;
+    write_query(shape, sequences[(first + i) / group], 0, head, i, *block);
+  }
+}
+
+int block_queries(int64_t left) {
+  return left < kQueriesMax ? static_cast<int>(left) : kQueriesMax;
 }
 
 void attention(const AttentionShape& shape, const AttentionSequence& sequence, Range queries,
                float* scratch) {
   QueryBlock block = lay_out(scratch);
   const int64_t per_head = int64_t{sequence.rows} * (shape.heads / shape.kv_heads);
-  for (int64_t index = queries.begin; index < queries.end;) {
+  for (int64_t index = queries.begin; index < queries.end; index += block.queries) {
     const int32_t kv_head = static_cast<int32_t>(index / per_head);
     const int64_t first = index % per_head;
-    int64_t count = per_head - first;
-    if (count > queries.end - index) count = queries.end - index;
-    if (count > kQueriesMax) count = kQueriesMax;
-    const int n = static_cast<int>(count);
+    const int64_t left = queries.end - index;
+    block.queries = block_queries(left < per_head - first ? left : per_head - first);
     switch (shape.kv_type) {
-      case KvType::kF32: attend<float>(shape, sequence, kv_head, first, n, &block); break;
-      case KvType::kF16: attend<uint16_t>(shape, sequence, kv_head, first, n, &block); break;
-      case KvType::kBF16: attend<BF16>(shape, sequence, kv_head, first, n, &block); break;
-      case KvType::kQ8: attend<int8_t>(shape, sequence, kv_head, first, n, &block); break;
+      case KvType::kF32: attend<float>(shape, sequence, kv_head, first, &block); break;
+      case KvType::kF16: attend<uint16_t>(shape, sequence, kv_head, first, &block); break;
+      case KvType::kBF16: attend<BF16>(shape, sequence, kv_head, first, &block); break;
+      case KvType::kQ8: attend<int8_t>(shape, sequence, kv_head, first, &block); break;
     }
-    index += count;
+  }
+}
+
+void attention_shared(const AttentionShape& shape, const AttentionSequence* sequences, int32_t shared,
+                      int32_t kv_head, Range queries, float* scratch) {
+  QueryBlock block = lay_out(scratch);
+  for (int64_t first = queries.begin; first < queries.end; first += block.queries) {
+    block.queries = block_queries(queries.end - first);
+    switch (shape.kv_type) {
+      case KvType::kF32:
+        attend_shared<float>(shape, sequences, shared, kv_head, first, &block);
+        break;
+      case KvType::kF16:
+        attend_shared<uint16_t>(shape, sequences, shared, kv_head, first, &block);
+        break;
+      case KvType::kBF16:
+        attend_shared<BF16>(shape, sequences, shared, kv_head, first, &block);
+        break;
+      case KvType::kQ8:
+        attend_shared<int8_t>(shape, sequences, shared, kv_head, first, &block);
+        break;
+    }
   }
 }
 

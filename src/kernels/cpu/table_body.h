@@ -23,6 +23,7 @@ const Kernels& table() {
       .rope = rope,
       .store_kv = store_kv,
       .attention = attention,
+      .attention_shared = attention_shared,
       .log_sum_exp = log_sum_exp,
       .argmax = argmax,
   };
