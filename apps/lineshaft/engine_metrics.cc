@@ -1,5 +1,6 @@
 #include "lineshaft/engine_metrics.h"
 
+#include <array>
 #include <vector>
 
 namespace lineshaft::app {
@@ -13,7 +14,7 @@ std::vector<double> engine_bounds() {
 void add_samples(Histogram& histogram, const node::TimeHistogram& now,
                  const node::TimeHistogram& before) {
   if (now.count == before.count) return;
-  std::vector<uint64_t> counts(now.counts.size());
+  std::array<uint64_t, std::tuple_size_v<decltype(now.counts)>> counts;
   for (size_t i = 0; i < counts.size(); ++i) counts[i] = now.counts[i] - before.counts[i];
   histogram.add_counts(counts, now.sum_seconds - before.sum_seconds);
 }

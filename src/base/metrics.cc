@@ -116,7 +116,7 @@ void Histogram::observe(double value) {
   add_to(sum_, value);
 }
 
-void Histogram::add_counts(const std::vector<uint64_t>& counts, double sum) {
+void Histogram::add_counts(std::span<const uint64_t> counts, double sum) {
   if (counts.size() != bounds_.size() + 1 || !std::isfinite(sum) || sum < 0.0) {
     errors_->fetch_add(1, std::memory_order_relaxed);
     return;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,7 +52,7 @@ class Histogram {
   void observe(double value);
   // Many observations at once: counts[i] of bucket i (bounds().size() + 1 of them), `sum` in all.
   // Anything else changes nothing and counts an error.
-  void add_counts(const std::vector<uint64_t>& counts, double sum);
+  void add_counts(std::span<const uint64_t> counts, double sum);
   uint64_t count() const;
   double sum() const { return sum_.load(std::memory_order_relaxed); }
   const std::vector<double>& bounds() const { return bounds_; }

@@ -47,13 +47,13 @@ TEST(Metrics, wrong_values_are_dropped_and_counted) {
 TEST(Metrics, many_observations_are_added_at_once) {
   Metrics metrics;
   Histogram& h = metrics.histogram("lineshaft_queue_time_seconds", "Wait.", {0.1, 1.0});
-  h.add_counts({2, 0, 1}, 7.25);
+  h.add_counts(std::vector<uint64_t>{2, 0, 1}, 7.25);
   h.observe(0.5);
   EXPECT_EQ(h.count(), 4u);
   EXPECT_EQ(h.bucket(0), 2u);
   EXPECT_EQ(h.bucket(1), 1u);
   EXPECT_DOUBLE_EQ(h.sum(), 7.75);
-  h.add_counts({1}, 1.0);   // not this histogram's buckets
+  h.add_counts(std::vector<uint64_t>{1}, 1.0);   // not this histogram's buckets
   EXPECT_EQ(h.count(), 4u);
 }
 

@@ -1,5 +1,9 @@
 // StepPlan and StepResult: what a worker is told to do in one step, and what it answers.
 //
+// Both carry memory for reuse, so that steps of sequences that just go on allocate nothing: the
+// answer brings the plan back, and the next plan takes the answer's vector along. Their contents
+// mean nothing there, and a worker at the other end of a wire may leave them behind.
+//
 // A plan names tokens by their place (sequence, position); the worker holds the contents. While
 // step n runs, the plan for n+1 may already be queued: a row whose input token is sampled by step
 // n is planned like any other, and the worker fills it in. If the sequence ended in step n, the
@@ -36,15 +40,6 @@ struct SeqWork {
   int32_t blocks_count = 0;  // positions [i * block_tokens, (i + 1) * block_tokens)
 };
 
-struct StepPlan {
-  StepId step;
-  std::vector<SeqStart> starts;   // carried out before the work
-  std::vector<SeqId> ends;        // contents to forget, before the work; unknown ids are ignored
-  std::vector<SeqWork> work;      // at least one; order carries no meaning
-  std::vector<BlockId> blocks;    // flat block tables
-  int32_t row_count = 0;          // sum of work[i].count
-};
-
 struct SeqResult {
   SeqId seq;
   bool skipped = false;           // the sequence had ended before this step; nothing was computed
@@ -56,10 +51,23 @@ struct SeqResult {
   std::vector<TokenLogprob> top;
 };
 
+struct StepPlan {
+  StepId step;
+  std::vector<SeqStart> starts;   // carried out before the work
+  std::vector<SeqId> ends;        // contents to forget, before the work; unknown ids are ignored
+  std::vector<SeqWork> work;      // at least one; order carries no meaning
+  std::vector<BlockId> blocks;    // flat block tables
+  int32_t row_count = 0;          // sum of work[i].count
+
+  // Memory for the answer, empty: a worker moves it into StepResult::results and fills it there.
+  std::vector<SeqResult> results;
+};
+
 struct StepResult {
   StepId step;
   std::vector<SeqResult> results;  // one for each StepPlan::work, same order
   Duration compute;                // from the first kernel to the last token
+  StepPlan plan;                   // the one carried out, for its memory
 };
 
 // Milliseconds that work costs on this worker; measured at start, corrected online by policy.

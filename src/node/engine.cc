@@ -144,10 +144,11 @@ void Engine::start_plan(StepPlan plan, Instant now) {
 void Engine::on_step_done(StepResult&& result, Instant now) {
   const bool has_prompt = scheduler_.oldest_has_prompt();
   (has_prompt ? stats_.mixed_step_time : stats_.decode_step_time).add(result.compute);
-  std::vector<policy::SeqOutcome> outcomes;
-  outcomes.reserve(result.results.size());
-  for (SeqResult& r : result.results) outcomes.push_back(take_result(r, now));
-  scheduler_.on_step_done(result.step, outcomes, result.compute);
+  outcomes_.clear();
+  for (SeqResult& r : result.results) outcomes_.push_back(take_result(r, now));
+  scheduler_.on_step_done(result.step, outcomes_, result.compute);
+  result.plan.results = std::move(result.results);
+  scheduler_.recycle(std::move(result.plan));
 }
 
 // Tokens of a choice that has finished already (cancelled, late) go nowhere.
@@ -162,7 +163,7 @@ policy::SeqOutcome Engine::take_result(SeqResult& result, Instant now) {
   const bool stopped = result.ended && result.finish == FinishReason::kStop;
   if (result.sampled && !stopped) {
     Choice& c = it->second.choices.at(choice);
-    if (const auto hash = c.chain.append(result.token)) outcome.hashes.push_back(*hash);
+    outcome.hash = c.chain.append(result.token);
     outcome.token = true;
     deliver_token(it->second, choice, result, now);
     outcome.ended = c.generated == it->second.request->sampling.max_tokens;

@@ -2,7 +2,8 @@
 //
 // Thin: every choice is policy's. No threads, locks or clocks: one thread calls it, each call runs
 // to its end and says what time it is; `now` must not go backwards. Equal config and equal calls
-// give equal plans and events.
+// give equal plans and events. An answer in which nobody ends, and a plan in which nobody starts,
+// allocate nothing (events with log-probs aside, which carry them).
 //
 // The owner applies all events that are there (on_...), then calls maybe_plan once, then sleeps
 // until the next event or next_wakeup(). Events that come together are planned together.
@@ -128,6 +129,7 @@ class Engine {
   SeqId next_seq_{1};
   bool draining_ = false;
   EngineStats stats_;               // its totals; the rest is filled in by stats()
+  std::vector<policy::SeqOutcome> outcomes_;  // of one answer, kept for its memory
 };
 
 }  // namespace lineshaft::node

@@ -18,6 +18,7 @@ class HashChain {
       : parent_(hashes.empty() ? root : hashes.back()),
         block_tokens_(static_cast<size_t>(block_tokens)) {
     const auto tail = tokens.subspan(hashes.size() * block_tokens_);
+    tail_.reserve(block_tokens_);
     tail_.assign(tail.begin(), tail.end());
   }
 

@@ -23,8 +23,19 @@ BlockLedger::Entry& BlockLedger::at(BlockId block) {
 }
 
 void BlockLedger::enter_cached(BlockId block, Entry& entry) {
-  entry.stamp = ++stamp_;
-  cached_.emplace_hint(cached_.end(), entry.stamp, block);
+  entry.cached = true;
+  entry.before = newest_;
+  entry.after = -1;
+  after(newest_) = block.value;
+  newest_ = block.value;
+  ++cached_;
+}
+
+void BlockLedger::leave_cached(Entry& entry) {
+  entry.cached = false;
+  after(entry.before) = entry.after;
+  before(entry.after) = entry.before;
+  --cached_;
 }
 
 std::optional<BlockLedger::Taken> BlockLedger::take() {
@@ -32,13 +43,12 @@ std::optional<BlockLedger::Taken> BlockLedger::take() {
   if (!free_.empty()) {
     taken.block = free_.back();
     free_.pop_back();
-  } else if (!cached_.empty()) {
-    taken.block = cached_.begin()->second;
-    cached_.erase(cached_.begin());
+  } else if (oldest_ >= 0) {
+    taken.block = BlockId{oldest_};
     Entry& entry = at(taken.block);
+    leave_cached(entry);
     taken.evicted = entry.name;
     entry.name.reset();
-    entry.stamp = 0;
   } else {
     return std::nullopt;
   }
@@ -50,9 +60,8 @@ std::optional<BlockLedger::Taken> BlockLedger::take() {
 void BlockLedger::hold(BlockId block) {
   Entry& entry = at(block);
   if (entry.holders == 0) {
-    LS_CHECK(entry.stamp != 0, "block {} is free and can't be shared", block.value);
-    cached_.erase(entry.stamp);
-    entry.stamp = 0;
+    LS_CHECK(entry.cached, "block {} is free and can't be shared", block.value);
+    leave_cached(entry);
     ++held_;
   }
   ++entry.holders;
@@ -78,8 +87,8 @@ void BlockLedger::name(BlockId block, const BlockHash& hash) {
 
 void BlockLedger::touch(BlockId block) {
   Entry& entry = at(block);
-  if (entry.stamp == 0) return;
-  cached_.erase(entry.stamp);
+  if (!entry.cached) return;
+  leave_cached(entry);
   enter_cached(block, entry);
 }
 
@@ -93,14 +102,18 @@ void BlockLedger::audit() const {
   std::set<int32_t> listed;
   for (const BlockId block : free_) {
     const Entry& entry = entries_[static_cast<size_t>(block.value)];
-    LS_CHECK(entry.holders == 0 && entry.stamp == 0 && !entry.name, "block {}", block.value);
+    LS_CHECK(entry.holders == 0 && !entry.cached && !entry.name, "block {}", block.value);
     LS_CHECK(listed.insert(block.value).second, "block {} is listed twice", block.value);
   }
-  for (const auto& [stamp, block] : cached_) {
-    const Entry& entry = entries_[static_cast<size_t>(block.value)];
-    LS_CHECK(entry.holders == 0 && entry.stamp == stamp && entry.name, "block {}", block.value);
-    LS_CHECK(listed.insert(block.value).second, "block {} is listed twice", block.value);
+  int32_t last = -1;
+  for (int32_t i = oldest_; i >= 0; i = entries_[static_cast<size_t>(i)].after) {
+    const Entry& entry = entries_[static_cast<size_t>(i)];
+    LS_CHECK(entry.holders == 0 && entry.cached && entry.name, "block {}", i);
+    LS_CHECK(entry.before == last, "block {}", i);
+    LS_CHECK(listed.insert(i).second, "block {} is listed twice", i);
+    last = i;
   }
+  LS_CHECK(newest_ == last);
   int32_t held = 0;
   for (const Entry& entry : entries_) held += entry.holders > 0 ? 1 : 0;
   LS_CHECK(held == held_);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -43,12 +42,12 @@ class BlockLedger {
   void touch(BlockId block);
 
   int32_t holders(BlockId block) const { return at(block).holders; }
-  bool is_cached(BlockId block) const { return at(block).stamp != 0; }
+  bool is_cached(BlockId block) const { return at(block).cached; }
   const std::optional<BlockHash>& name_of(BlockId block) const { return at(block).name; }
 
   int32_t total() const { return static_cast<int32_t>(entries_.size()); }
   int32_t free() const { return static_cast<int32_t>(free_.size()); }
-  int32_t cached() const { return static_cast<int32_t>(cached_.size()); }
+  int32_t cached() const { return cached_; }
   int32_t held() const { return held_; }
   // Blocks that take() could hand out.
   int32_t available() const { return free() + cached(); }
@@ -61,18 +60,28 @@ class BlockLedger {
  private:
   struct Entry {
     int32_t holders = 0;
-    uint64_t stamp = 0;               // key in cached_ while cached, else 0
+    bool cached = false;
+    int32_t before = -1;              // neighbours in the list of cached blocks; -1: none
+    int32_t after = -1;
     std::optional<BlockHash> name;
   };
   const Entry& at(BlockId block) const;
   Entry& at(BlockId block);
   void enter_cached(BlockId block, Entry& entry);
+  void leave_cached(Entry& entry);
+  int32_t& after(int32_t block) {
+    return block < 0 ? oldest_ : entries_[static_cast<size_t>(block)].after;
+  }
+  int32_t& before(int32_t block) {
+    return block < 0 ? newest_ : entries_[static_cast<size_t>(block)].before;
+  }
 
   std::vector<Entry> entries_;
   std::vector<BlockId> free_;           // a stack
-  std::map<uint64_t, BlockId> cached_;  // by last use: the first goes first
+  int32_t oldest_ = -1;                 // the cached blocks as a list by last use
+  int32_t newest_ = -1;
+  int32_t cached_ = 0;
   int32_t held_ = 0;
-  uint64_t stamp_ = 0;
 };
 
 }  // namespace lineshaft::policy

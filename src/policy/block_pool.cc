@@ -29,8 +29,9 @@ BlockPool::Match BlockPool::match(std::span<const BlockHash> chain) const {
 }
 
 void BlockPool::touch(std::span<const BlockHash> chain) {
-  const std::vector<BlockId> blocks = index_.match(chain);
-  for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) ledger_.touch(*it);
+  for (int32_t i = match(chain).blocks - 1; i >= 0; --i) {
+    ledger_.touch(*index_.find(chain[static_cast<size_t>(i)]));
+  }
 }
 
 void BlockPool::publish(BlockId block, const BlockHash& hash) {

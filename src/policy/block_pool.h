@@ -14,7 +14,7 @@ namespace lineshaft::policy {
 
 class BlockPool {
  public:
-  explicit BlockPool(int32_t blocks) : ledger_(blocks) {}
+  explicit BlockPool(int32_t blocks) : ledger_(blocks), index_(blocks) {}
 
   // A block for one new holder, evicting a cached one if need be; nullopt when all are held.
   std::optional<BlockId> take();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace lineshaft::policy {
 
 void StepShape::add(int32_t first, int32_t count, bool sample) {
@@ -46,18 +45,15 @@ void CostModel::observe(const StepShape& shape, Duration measured) {
   const double expected = raw_ms(shape);
   if (expected <= 0.0 || measured.ns <= 0) return;
   const int kind = shape.has_prompt ? 1 : 0;
-  std::vector<double>& ratios = ratios_[kind];
-  const double ratio = measured.in_milliseconds() / expected;
-  if (ratios.size() < kWindow) {
-    ratios.push_back(ratio);
-  } else {
-    ratios[next_[kind]] = ratio;
-    next_[kind] = (next_[kind] + 1) % kWindow;
-  }
-  std::vector<double> sorted = ratios;
-  std::sort(sorted.begin(), sorted.end());
-  corrections_[kind] =
-      std::clamp(sorted[(sorted.size() - 1) / 2], 1.0 / kCorrectionMax, kCorrectionMax);
+  Ratios& ratios = ratios_[kind];
+  ratios.values[ratios.next] = measured.in_milliseconds() / expected;
+  ratios.next = (ratios.next + 1) % kWindow;
+  ratios.count = std::min(ratios.count + 1, kWindow);
+  auto sorted = ratios.values;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((ratios.count - 1) / 2);
+  std::nth_element(sorted.begin(), middle,
+                   sorted.begin() + static_cast<std::ptrdiff_t>(ratios.count));
+  corrections_[kind] = std::clamp(*middle, 1.0 / kCorrectionMax, kCorrectionMax);
 }
 
 }  // namespace lineshaft::policy

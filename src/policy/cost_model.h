@@ -2,8 +2,9 @@
 // corrected by the steps that have run. Reads no clock.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/time.h"
 #include "core/step_plan.h"
@@ -48,8 +49,14 @@ class CostModel {
   double raw_ms(const StepShape& shape) const;
 
   StepCost cost_;
-  std::vector<double> ratios_[2];  // rings, by has_prompt
-  size_t next_[2] = {0, 0};
+  // Ratios of the last steps, by has_prompt: a ring of `count` values.
+  struct Ratios {
+    std::array<double, kWindow> values{};
+    size_t count = 0;
+    size_t next = 0;
+  };
+
+  Ratios ratios_[2];
   double corrections_[2] = {1.0, 1.0};
 };
 

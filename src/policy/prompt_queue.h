@@ -1,5 +1,5 @@
 // PromptQueue: the sequences of one priority that want prompt work in this step, in four length
-// buckets, each in order of arrival. Made anew for each plan; decides nothing by itself.
+// buckets, each in order of arrival. Filled anew for each plan; decides nothing by itself.
 #pragma once
 
 #include <array>
@@ -17,6 +17,11 @@ struct PromptQueue {
   std::array<size_t, kBuckets> next{};          // first that may still want rows
   std::array<bool, kBuckets> starts_closed{};   // one of this bucket found no room
 
+  void clear() {
+    for (auto& bucket : sequences) bucket.clear();
+    next = {};
+    starts_closed = {};
+  }
   void push(Sequence* seq) { sequences[static_cast<size_t>(seq->bucket)].push_back(seq); }
   // The head of a bucket; nullptr when it has nobody left.
   Sequence* head(int bucket) {

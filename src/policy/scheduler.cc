@@ -5,7 +5,6 @@
 #include <span>
 
 #include "base/check.h"
-#include "core/doors/worker.h"
 
 namespace lineshaft::policy {
 namespace {
@@ -13,10 +12,14 @@ namespace {
 // Chunks end at multiples of this: kernels work on tiles of rows, and a chunk of one or two rows
 // costs a walk through all weights.
 constexpr int32_t kChunkRows = 16;
+// Where so many do not fit into a step (far into a long prompt a row is dear by its attention),
+// multiples of this do.
+constexpr int32_t kChunkRowsSmall = 4;
 
-// Prompts get this part of the step budget even when decode rows alone exceed it: a step grows by
-// a quarter at worst, and prompts never stop.
-constexpr double kPromptShareMin = 0.25;
+// With prompts a step takes at most this many times what its decode rows take alone, or step_ms
+// where that is more: readers see no gap of twice their usual one, with room for an error of the
+// prediction, and prompts get at least three sevenths of any step.
+constexpr double kStretchMax = 1.75;
 
 // The aged prompt's part of the prompt budget, and the inverse of the reserved part of starts.
 constexpr double kAgedShare = 0.25;
@@ -27,6 +30,9 @@ constexpr int32_t kStepsWithoutPromptMax = 3;
 
 // Waiting sequences whose cached prefixes are kept from eviction: those that may start next.
 constexpr int32_t kNextCount = 4;
+
+// Room for block tables that a plan has from the start; with more it allocates as they grow.
+constexpr size_t kTableBlocksMax = 1 << 18;
 
 // A bucket's share a round: small against the step, so that all buckets meet in most steps.
 constexpr double kQuantumShare = 0.125;
@@ -64,45 +70,71 @@ Scheduler::Scheduler(SchedulerConfig config)
     : config_(config),
       pool_(config.limits.kv_blocks),
       cost_(config.cost),
-      shares_(kPriorities, FairShare(config.step_ms * kQuantumShare)) {
+      shares_(kPriorities, FairShare(config.step_ms * kQuantumShare)),
+      queues_(kPriorities) {
   const Status valid = validate(config_);
   LS_CHECK(valid.ok(), "{}", message_of(valid));
+  const auto sequences = static_cast<size_t>(config_.limits.sequences_max);
+  const auto tables = std::min(kTableBlocksMax, sequences * static_cast<size_t>(blocks_for(
+                                                    config_.limits.context_tokens)));
+  draft_.work.reserve(sequences);
+  by_rank_.reserve(sequences);
+  for (InFlight& record : in_flight_) record.work.reserve(sequences);
+  spare_plans_.resize(Worker::kPlansMax);
+  for (StepPlan& plan : spare_plans_) {
+    plan.work.reserve(sequences);
+    plan.results.reserve(sequences);
+    plan.blocks.reserve(tables);
+  }
 }
 
 std::optional<StepPlan> Scheduler::plan(Instant now) {
   LS_CHECK(plans_in_flight() < Worker::kPlansMax);
-  Draft draft;
-  draft.now = now;
-  draft.rows_left = config_.limits.step_tokens_max;
+  draft_.begin(now, config_.limits.step_tokens_max);
   keep_prefixes_of_next();
-  plan_decodes(draft);
-  plan_prompts(draft);
+  plan_decodes(draft_);
+  plan_prompts(draft_);
   pool_.ledger().check();
-  if (draft.work.empty()) return std::nullopt;
-  return emit(draft);
+  if (draft_.work.empty()) return std::nullopt;
+  return emit(draft_);
+}
+
+void Scheduler::Draft::begin(Instant at, int32_t rows_max) {
+  now = at;
+  shape = {};
+  work.clear();
+  starts_closed = false;
+  rows_left = rows_max;
+}
+
+void Scheduler::recycle(StepPlan&& plan) {
+  plan.starts.clear();
+  plan.ends.clear();
+  plan.work.clear();
+  plan.blocks.clear();
+  plan.results.clear();
+  plan.row_count = 0;
+  if (spare_plans_.size() < Worker::kPlansMax) spare_plans_.push_back(std::move(plan));
 }
 
 // Blocks taken in this step must not evict what the next sequences in line will want.
 void Scheduler::keep_prefixes_of_next() {
   if (pool_.ledger().cached() == 0) return;
-  std::vector<const Sequence*> next;
-  for (const SeqId id : waiting_) {
-    if (static_cast<int32_t>(next.size()) == kNextCount) break;
-    next.push_back(&get(id));
-  }
-  for (auto it = next.rbegin(); it != next.rend(); ++it) {
-    const int32_t count = (*it)->reusable_blocks(config_.limits.block_tokens);
-    pool_.touch(std::span((*it)->hashes).first(static_cast<size_t>(count)));
+  auto it = waiting_.begin();
+  for (int i = 0; i < kNextCount && it != waiting_.end(); ++i) ++it;
+  while (it != waiting_.begin()) {
+    const Sequence& seq = get(*--it);
+    const int32_t count = seq.reusable_blocks(config_.limits.block_tokens);
+    pool_.touch(std::span(seq.hashes).first(static_cast<size_t>(count)));
   }
 }
 
-std::vector<Sequence*> Scheduler::running_by_rank() {
-  std::vector<Sequence*> out;
-  out.reserve(running_.size());
-  for (const SeqId id : running_) out.push_back(&get(id));
-  std::sort(out.begin(), out.end(),
+const std::vector<Sequence*>& Scheduler::running_by_rank() {
+  by_rank_.clear();
+  for (const SeqId id : running_) by_rank_.push_back(&get(id));
+  std::sort(by_rank_.begin(), by_rank_.end(),
             [](const Sequence* a, const Sequence* b) { return rank(*a) < rank(*b); });
-  return out;
+  return by_rank_;
 }
 
 void Scheduler::plan_decodes(Draft& draft) {
@@ -147,34 +179,45 @@ void Scheduler::preempt_for(const Sequence& seq) {
   leave(*victim, false);
 }
 
+// A step without decode rows keeps nobody's next token waiting.
+double Scheduler::prompt_budget_ms(const Draft& draft) const {
+  const double decode_ms = cost_.predict_ms(draft.shape);
+  if (draft.work.empty()) return config_.prompt_step_ms - decode_ms;
+  return std::max(config_.step_ms, kStretchMax * decode_ms) - decode_ms;
+}
+
 void Scheduler::plan_prompts(Draft& draft) {
-  // A step without decode rows keeps nobody's next token waiting.
-  const double target_ms = draft.work.empty() ? config_.prompt_step_ms : config_.step_ms;
-  double budget_ms = std::max(target_ms - cost_.predict_ms(draft.shape),
-                              config_.step_ms * kPromptShareMin);
+  draft.prompt_budget_ms = prompt_budget_ms(draft);
+  double budget_ms = draft.prompt_budget_ms;
   start_reserved(draft);
   plan_aged(draft, &budget_ms);
 
-  std::vector<PromptQueue> queues(kPriorities);
+  sort_prompts(draft);
+  for (int p = 0; p < kPriorities; ++p) {
+    const size_t level = static_cast<size_t>(p);
+    plan_level(draft, queues_[level], shares_[level], &budget_ms);
+  }
+  const bool none_wanted = draft.shape.has_prompt || prompts_.empty();
+  steps_without_prompt_ = none_wanted ? 0 : steps_without_prompt_ + 1;
+  if (draft.work.empty() || steps_without_prompt_ > kStepsWithoutPromptMax) {
+    for (PromptQueue& queue : queues_) queue.next = {};
+    plan_smallest(draft);
+  }
+}
+
+// Who may have prompt rows in this step, by priority and bucket.
+void Scheduler::sort_prompts(const Draft& draft) {
   const bool slot_free = running() + leaving_ < config_.limits.sequences_max;
   const std::set<SeqId> nobody;
   const std::set<SeqId>& waiting = slot_free && !draft.starts_closed ? waiting_ : nobody;
-  std::vector<SeqId> all;  // ids rise in order of arrival
+  prompts_.clear();  // ids rise in order of arrival
   std::set_union(waiting.begin(), waiting.end(), running_.begin(), running_.end(),
-                 std::back_inserter(all));
-  std::erase_if(all, [this](SeqId id) { return get(id).state == SeqState::kDecoding; });
-  for (const SeqId id : all) {
+                 std::back_inserter(prompts_));
+  std::erase_if(prompts_, [this](SeqId id) { return get(id).state == SeqState::kDecoding; });
+  for (PromptQueue& queue : queues_) queue.clear();
+  for (const SeqId id : prompts_) {
     Sequence& seq = get(id);
-    queues[static_cast<size_t>(seq.priority)].push(&seq);
-  }
-  for (int p = 0; p < kPriorities; ++p) {
-    const size_t level = static_cast<size_t>(p);
-    plan_level(draft, queues[level], shares_[level], &budget_ms);
-  }
-  steps_without_prompt_ = draft.shape.has_prompt || all.empty() ? 0 : steps_without_prompt_ + 1;
-  if (draft.work.empty() || steps_without_prompt_ > kStepsWithoutPromptMax) {
-    for (PromptQueue& queue : queues) queue.next = {};
-    plan_smallest(draft, queues);
+    queues_[static_cast<size_t>(seq.priority)].push(&seq);
   }
 }
 
@@ -231,14 +274,14 @@ void Scheduler::plan_level(Draft& draft, PromptQueue& queue, FairShare& share,
 }
 
 // A step without any work would stop the house: one small chunk goes whatever it costs.
-void Scheduler::plan_smallest(Draft& draft, std::vector<PromptQueue>& queues) {
+void Scheduler::plan_smallest(Draft& draft) {
   if (draft.rows_left == 0) return;
   steps_without_prompt_ = 0;
-  for (PromptQueue& queue : queues) {
+  for (PromptQueue& queue : queues_) {
     for (int bucket = 0; bucket < kBuckets; ++bucket) {
       for (; Sequence* seq = queue.head(bucket); queue.pop(bucket)) {
         if (!ready(draft, *seq, queue, bucket)) continue;
-        const int32_t count = std::min(kChunkRows - seq->planned % kChunkRows,
+        const int32_t count = std::min(kChunkRowsSmall - seq->planned % kChunkRowsSmall,
                                        seq->known - seq->planned);
         add_rows(draft, *seq, std::min(count, draft.rows_left));
         return;
@@ -269,7 +312,9 @@ int32_t Scheduler::chunk_within(const Draft& draft, const Sequence& seq, double 
   }
   const int32_t end = seq.planned + std::min(cost_.rows_within(ms, seq.planned, rows_max),
                                              remaining - 1);
-  return std::max(0, end / kChunkRows * kChunkRows - seq.planned);
+  const bool dear = cost_.chunk_ms(seq.planned, kChunkRows, false) > draft.prompt_budget_ms;
+  const int32_t unit = dear ? kChunkRowsSmall : kChunkRows;
+  return std::max(0, end / unit * unit - seq.planned);
 }
 
 void Scheduler::add_rows(Draft& draft, Sequence& seq, int32_t count) {
@@ -297,10 +342,13 @@ void Scheduler::add_rows(Draft& draft, Sequence& seq, int32_t count) {
 
 StepPlan Scheduler::emit(Draft& draft) {
   StepPlan plan;
+  if (!spare_plans_.empty()) {
+    plan = std::move(spare_plans_.back());
+    spare_plans_.pop_back();
+  }
   plan.step = next_step_;
   ++next_step_.value;
-  plan.ends = std::move(ends_);
-  ends_.clear();
+  plan.ends.swap(ends_);
   for (const Work& work : draft.work) {
     Sequence& seq = *work.seq;
     if (!seq.introduced) {
@@ -319,7 +367,10 @@ StepPlan Scheduler::emit(Draft& draft) {
     plan.work.push_back(out);
     plan.row_count += work.count;
   }
-  in_flight_.push_back({plan.step, draft.shape, plan.work});
+  InFlight& record = in_flight_[static_cast<size_t>(plans_in_flight_++)];
+  record.step = plan.step;
+  record.shape = draft.shape;
+  record.work.assign(plan.work.begin(), plan.work.end());
   ++counters_.steps;
   return plan;
 }

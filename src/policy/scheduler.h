@@ -4,12 +4,13 @@
 //
 // Pure: equal config and equal calls give equal plans. Sees counts and hashes, never tokens;
 // calls nobody. Misuse (an unknown step, an id twice) is a bug of ours and CHECKs.
+// Steps in which nobody starts or leaves allocate nothing, if their plans' memory is given back.
 //
 // The rules, in the order in which a plan is made:
 // 1. Every decoding sequence gets its row, best rank first (priority, then arrival). One that
 //    needs a block and finds none preempts the sequence of worst rank, perhaps itself. So the
 //    sequence of best rank always goes on, and a full pool never freezes anyone for good.
-// 2. Prompts share what is left of the step budget, at least a quarter of it: high priority before
+// 2. Prompts share what is left of the step budget, at least 3/7 of the step: high priority before
 //    normal before low; inside a priority four length buckets take turns (fair_share.h); inside a
 //    bucket by arrival. A quarter of it goes to the longest-waiting prompt that is older than
 //    the age bound, whatever its priority. Where even the smallest chunk is dearer than that, one
@@ -21,13 +22,14 @@
 //    block instead of computing it twice. Rank is a total order, so nobody waits in a circle.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "core/doors/worker.h"
 #include "core/limits.h"
 #include "core/step_plan.h"
 #include "policy/block_pool.h"
@@ -53,7 +55,7 @@ struct SeqOutcome {
   bool skipped = false;            // the worker computed nothing: the sequence had ended
   bool token = false;              // a token was appended to the sequence
   bool ended = false;              // and it is the last thing that happens to it
-  std::vector<BlockHash> hashes;   // of blocks that this token filled (0 or 1)
+  std::optional<BlockHash> hash;   // of the block that this token filled
 };
 
 class Scheduler {
@@ -72,6 +74,9 @@ class Scheduler {
   // At most Worker::kPlansMax plans may be without an answer.
   std::optional<StepPlan> plan(Instant now);
 
+  // Memory for later plans; what is in it is dropped.
+  void recycle(StepPlan&& plan);
+
   // The answer to the oldest plan without one; `outcomes` in the order of its work.
   void on_step_done(StepId step, const std::vector<SeqOutcome>& outcomes, Duration compute);
 
@@ -85,8 +90,8 @@ class Scheduler {
   // No sequence is left, in any state.
   bool idle() const { return sequences_.empty(); }
   // Whether the oldest plan without an answer (there is one) has prompt rows.
-  bool oldest_has_prompt() const { return in_flight_.front().shape.has_prompt; }
-  int32_t plans_in_flight() const { return static_cast<int32_t>(in_flight_.size()); }
+  bool oldest_has_prompt() const { return in_flight_[0].shape.has_prompt; }
+  int32_t plans_in_flight() const { return plans_in_flight_; }
 
   struct Counters {
     uint64_t steps = 0;
@@ -118,13 +123,16 @@ class Scheduler {
     StepShape shape;
     std::vector<SeqWork> work;
   };
-  // The step under construction.
+  // The step under construction; kept for its memory.
   struct Draft {
     Instant now;
     StepShape shape;
     std::vector<Work> work;
     bool starts_closed = false;  // no sequence may start in this step
     int32_t rows_left = 0;
+    double prompt_budget_ms = 0.0;  // of all prompt rows of the step
+
+    void begin(Instant at, int32_t rows_max);
   };
   enum class Start { kStarted, kPrefixInTheMaking, kNoRoom };
 
@@ -133,11 +141,13 @@ class Scheduler {
   void plan_decodes(Draft& draft);
   bool extend(Sequence& seq, int32_t positions);
   void preempt_for(const Sequence& seq);
+  double prompt_budget_ms(const Draft& draft) const;
   void plan_prompts(Draft& draft);
   void start_reserved(Draft& draft);
   void plan_aged(Draft& draft, double* budget_ms);
   void plan_level(Draft& draft, PromptQueue& queue, FairShare& share, double* budget_ms);
-  void plan_smallest(Draft& draft, std::vector<PromptQueue>& queues);
+  void plan_smallest(Draft& draft);
+  void sort_prompts(const Draft& draft);
   bool ready(Draft& draft, Sequence& seq, PromptQueue& queue, int bucket);
   void add_rows(Draft& draft, Sequence& seq, int32_t count);
   int32_t chunk_within(const Draft& draft, const Sequence& seq, double ms) const;
@@ -153,7 +163,7 @@ class Scheduler {
   void withdraw_promises(const Sequence& seq);
   void apply(const SeqWork& work, const SeqOutcome& outcome);
 
-  std::vector<Sequence*> running_by_rank();
+  const std::vector<Sequence*>& running_by_rank();
   Sequence& get(SeqId seq);
   int32_t blocks_for(int32_t positions) const {
     return (positions + config_.limits.block_tokens - 1) / config_.limits.block_tokens;
@@ -170,12 +180,19 @@ class Scheduler {
   std::map<BlockHash, SeqId> in_the_making_;  // blocks that a prefilling sequence will publish
   std::vector<FairShare> shares_;            // one a priority
   std::vector<SeqId> ends_;                  // to be told to the worker
-  std::deque<InFlight> in_flight_;
+  std::array<InFlight, Worker::kPlansMax> in_flight_;  // the oldest first, plans_in_flight_ of them
+  int32_t plans_in_flight_ = 0;
   StepId next_step_{1};
   SeqId last_seq_{0};
   int32_t starts_since_reserved_ = 0;
   int32_t steps_without_prompt_ = 0;  // in a row, while prompts were there
   Counters counters_;
+  // Memory of one call, kept for the next.
+  Draft draft_;
+  std::vector<Sequence*> by_rank_;
+  std::vector<SeqId> prompts_;
+  std::vector<PromptQueue> queues_;          // one a priority
+  std::vector<StepPlan> spare_plans_;
 };
 
 }  // namespace lineshaft::policy

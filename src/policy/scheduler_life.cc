@@ -34,6 +34,7 @@ void Scheduler::add(SeqSpec spec) {
   seq.length_max = spec.length_max;
   seq.known = spec.prompt_tokens;
   seq.hashes = std::move(spec.hashes);
+  seq.hashes.reserve(static_cast<size_t>(blocks_for(spec.length_max)));  // all it will have
   wait(sequences_.emplace(spec.seq, std::move(seq)).first->second);
 }
 
@@ -87,6 +88,7 @@ Scheduler::Start Scheduler::start(Sequence& seq) {
   if (available < fresh + running()) return Start::kNoRoom;
 
   seq.blocks = pool_.share(chain);  // before taking others, which may evict
+  seq.blocks.reserve(static_cast<size_t>(blocks_for(seq.length_max)));  // all it will have
   for (int32_t i = 0; i < fresh; ++i) seq.blocks.push_back(pool_.take().value());
   seq.published = match.blocks;
   seq.planned = seq.done = match.blocks * config_.limits.block_tokens;
@@ -160,10 +162,11 @@ void Scheduler::finish_leaving(Sequence& seq) {
 
 void Scheduler::on_step_done(StepId step, const std::vector<SeqOutcome>& outcomes,
                              Duration compute) {
-  LS_CHECK(!in_flight_.empty() && in_flight_.front().step == step, "step {} was not next",
+  LS_CHECK(plans_in_flight_ > 0 && in_flight_[0].step == step, "step {} was not next",
            step.value);
-  const InFlight record = std::move(in_flight_.front());
-  in_flight_.pop_front();
+  --plans_in_flight_;
+  std::rotate(in_flight_.begin(), in_flight_.begin() + 1, in_flight_.end());
+  const InFlight& record = in_flight_.back();
   LS_CHECK(outcomes.size() == record.work.size());
   bool all_ran = true;
   for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -189,7 +192,7 @@ void Scheduler::apply(const SeqWork& work, const SeqOutcome& outcome) {
       LS_CHECK(work.sample && seq.known < seq.length_max);
       ++seq.known;
     }
-    seq.hashes.insert(seq.hashes.end(), outcome.hashes.begin(), outcome.hashes.end());
+    if (outcome.hash) seq.hashes.push_back(*outcome.hash);
     publish(seq);
     const bool goes_on = outcome.token || !work.sample;
     LS_CHECK(outcome.ended || goes_on || (seq.state == SeqState::kLeaving && seq.ended),

@@ -84,7 +84,7 @@ class Driver {
           BlockHash hash;
           hash.bytes[2] = static_cast<uint8_t>(work.seq.value);
           hash.bytes[3] = static_cast<uint8_t>(seq->known);
-          outcome.hashes.push_back(hash);
+          outcome.hash = hash;
         }
       }
       outcomes.push_back(outcome);
@@ -149,7 +149,7 @@ TEST(Scheduler, DecodeRowsComeFirstAndPromptsFillTheRest) {
   EXPECT_EQ(rows.at(3), 48) << "62 ms are left; chunks end at multiples of 16";
 }
 
-TEST(Scheduler, PromptsKeepAQuarterOfTheBudgetWhenDecodeTakesItAll) {
+TEST(Scheduler, PromptsStretchAStepThatDecodeTakesWhollyByThreeQuarters) {
   SchedulerConfig c = config();
   c.cost = {100.0, 1.0, 0.0, 0.0};  // each step is over its 64 ms already
   c.prompt_step_ms = 200.0;
@@ -158,7 +158,18 @@ TEST(Scheduler, PromptsKeepAQuarterOfTheBudgetWhenDecodeTakesItAll) {
   d.plan();
   d.answer();
   d.add(200, 5);
-  EXPECT_EQ(d.plan(), (Rows{{1, 1}, {2, 16}}));
+  EXPECT_EQ(d.plan(), (Rows{{1, 1}, {2, 64}})) << "75 ms of a decode step of 101";
+}
+
+TEST(Scheduler, WhereSixteenRowsAreTooDearFourGo) {
+  SchedulerConfig c = config();
+  c.cost = {1.0, 6.0, 0.0, 0.0};  // 16 rows cost 96 ms; 57 are left beside the decode row
+  Driver d(c);
+  d.add(1, 50);
+  d.plan();
+  d.answer();
+  d.add(200, 5);
+  EXPECT_EQ(d.plan(), (Rows{{1, 1}, {2, 8}}));
 }
 
 TEST(Scheduler, EvenWhereTheSmallestChunkIsTooDearOneGoesEveryFourthStep) {

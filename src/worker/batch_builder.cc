@@ -1,5 +1,7 @@
 #include "worker/batch_builder.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace lineshaft::worker {
@@ -42,6 +44,19 @@ void add_work(const StepPlan& plan, const SeqWork& work, const SeqRuntime& seq,
 }
 
 }  // namespace
+
+void reserve(const model::ForwardOptions& options, int32_t context_tokens, BuiltStep* out) {
+  constexpr int64_t kBlocksMax = 1 << 18;
+  const auto rows = static_cast<size_t>(options.step_tokens_max);
+  const int64_t per_sequence = context_tokens / options.block_tokens + 1;
+  const int64_t blocks = std::min(kBlocksMax, per_sequence * options.step_tokens_max);
+  out->batch.tokens.reserve(rows);
+  out->batch.sequences.reserve(rows);
+  out->batch.blocks.reserve(static_cast<size_t>(blocks));
+  out->batch.logit_rows.reserve(static_cast<size_t>(options.logit_rows_max));
+  out->sample_rows.reserve(static_cast<size_t>(options.logit_rows_max));
+  out->skipped.reserve(rows);
+}
 
 void build_step(const StepPlan& plan, SeqTable& seqs, const kv::KvArena& arena, BuiltStep& out) {
   out.batch.clear();

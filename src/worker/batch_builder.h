@@ -10,6 +10,7 @@
 
 #include "core/step_plan.h"
 #include "kv/arena.h"
+#include "model/forward.h"
 #include "model/forward_batch.h"
 #include "worker/seq_runtime.h"
 
@@ -30,6 +31,10 @@ struct BuiltStep {
   std::vector<SampleRow> sample_rows;
   std::vector<bool> skipped;    // by index into StepPlan::work
 };
+
+// Room for every step within `options` whose sequences have at most `context_tokens` positions,
+// up to a bound on the memory of block tables; beyond it a step may have to allocate once.
+void reserve(const model::ForwardOptions& options, int32_t context_tokens, BuiltStep* out);
 
 void build_step(const StepPlan& plan, SeqTable& seqs, const kv::KvArena& arena, BuiltStep& out);
 

@@ -25,7 +25,9 @@ void CpuWorker::start(StepPlan plan) {
 }
 
 void CpuWorker::loop() {
-  while (std::optional<StepPlan> plan = plans_.pop()) on_result_(runner_->run(*plan));
+  while (std::optional<StepPlan> plan = plans_.pop()) {
+    on_result_(runner_->run(std::move(*plan)));
+  }
 }
 
 }  // namespace lineshaft::worker

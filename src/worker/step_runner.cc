@@ -36,12 +36,13 @@ StepRunner::StepRunner(std::shared_ptr<const model::Weights> weights,
       team_(options_.thread_count),
       forward_(std::move(weights), options_.forward, options_.thread_count),
       sampled_(static_cast<size_t>(options_.forward.logit_rows_max)) {
+  reserve(options_.forward, options_.context_tokens, &step_);
   for (int rank = 0; rank < options_.thread_count; ++rank) {
     samplers_.emplace_back(kernels_, forward_.spec().vocab);
   }
 }
 
-StepResult StepRunner::run(const StepPlan& plan) {
+StepResult StepRunner::run(StepPlan plan) {
   const Instant begin = clock_.now();
   update_sequences(plan);
   build_step(plan, seqs_, arena_, step_);
@@ -54,6 +55,8 @@ StepResult StepRunner::run(const StepPlan& plan) {
 
   StepResult out;
   out.step = plan.step;
+  out.results = std::move(plan.results);
+  out.results.clear();
   out.results.resize(plan.work.size());
   for (size_t i = 0; i < plan.work.size(); ++i) {
     out.results[i].seq = plan.work[i].seq;
@@ -63,6 +66,7 @@ StepResult StepRunner::run(const StepPlan& plan) {
     const SampleRow& row = step_.sample_rows[i];
     fill(out.results[static_cast<size_t>(row.work)], *row.seq, sampled_[i]);
   }
+  out.plan = std::move(plan);
   out.compute = clock_.now() - begin;
   return out;
 }

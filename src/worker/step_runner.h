@@ -49,8 +49,9 @@ class StepRunner {
       StepRunnerOptions options);
 
   // One result for each work of the plan, in its order. A row without finite logits ends its
-  // sequence with kError.
-  StepResult run(const StepPlan& plan);
+  // sequence with kError. The result carries the plan back. A step in which no sequence starts
+  // allocates nothing, if `plan.results` has room and nobody wants log-probs.
+  StepResult run(StepPlan plan);
 
   const StepRunnerOptions& options() const { return options_; }
   const kv::KvArena& arena() const { return arena_; }
