@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -15,7 +16,8 @@
 #include "recipe/dialect/call_id.h"
 #include "recipe/dialect/fields.h"
 #include "recipe/dialect/logprobs.h"
-#include "recipe/model_format.h"
+#include "recipe/parser/dsml_parser.h"
+#include "recipe/parser/tagged_parser.h"
 #include "recipe/parser/token_pieces.h"
 
 namespace lineshaft::app {
@@ -28,7 +30,8 @@ using Start = ParserOptions::Start;
 
 // One line, read: how to parse, and what.
 struct Order {
-  ParserOptions options;
+  std::unique_ptr<AnswerParser> parser;
+  std::vector<std::string> stops;
   ReplyStart start;
   const Json* request = nullptr;
   const Json* input = nullptr;
@@ -67,6 +70,14 @@ StatusOr<ParserOptions> explicit_options(const Json& parsing) {
   return options;
 }
 
+// The model's own, or one that takes all for content.
+std::unique_ptr<AnswerParser> parser_of(const recipe::ChatFormat& format,
+                                        const recipe::Conversation& conversation,
+                                        const std::vector<std::string>& stops) {
+  if (format.parser) return format.parser(conversation, stops);
+  return std::make_unique<recipe::TaggedParser>(recipe::TaggedOptions{.stops = stops});
+}
+
 StatusOr<Order> read_order(const RecipeSetup& setup, const Json& line) {
   if (!line.is_object()) return invalid_argument("expected an object");
   const auto request = line.find("request");
@@ -75,17 +86,19 @@ StatusOr<Order> read_order(const RecipeSetup& setup, const Json& line) {
   Order order;
   order.request = &*request;
   if (const auto parsing = line.find("parsing"); parsing != line.end()) {
-    LS_ASSIGN_OR_RETURN(order.options, explicit_options(*parsing));
+    LS_ASSIGN_OR_RETURN(ParserOptions options, explicit_options(*parsing));
+    order.stops = options.stops;
+    order.start.thinking = options.start != Start::kContent && options.start != Start::kCalls;
+    order.parser = std::make_unique<recipe::DsmlParser>(std::move(options));
   } else {
-    order.options = recipe::parser_options(chat.conversation, chat.generation.stop);
+    order.stops = chat.generation.stop;
+    order.start.thinking = chat.conversation.thinking;
+    order.parser = parser_of(setup.format, chat.conversation, order.stops);
   }
   const auto input = line.find("input");
   if (input == line.end() || !input->is_array()) return invalid_argument("'input' is no array");
   order.input = &*input;
-  const Start start = order.options.start;
-  order.start.thinking = start != Start::kContent && start != Start::kCalls;
-  order.start.begins_with_reasoning =
-      start == Start::kReasoning || start == Start::kReasoningGoesOn;
+  order.start.begins_with_reasoning = order.parser->in_reasoning();
   order.start.include_usage = chat.generation.include_usage;
   return order;
 }
@@ -115,7 +128,7 @@ class Decoding {
       : setup_(setup),
         order_(std::move(order)),
         reply_(reply),
-        parser_(order_.options),
+        parser_(*order_.parser),
         pieces_(setup.tokenizer->vocab()) {}
 
   Status run() {
@@ -130,7 +143,7 @@ class Decoding {
     end.reason = parser_.stop() ? "stop" : finish_;
     if (end.reason == "stop" && parser_.calls() > 0) end.reason = "tool_calls";
     if (parser_.stop()) {
-      end.stop_string = order_.options.stops[static_cast<size_t>(*parser_.stop())];
+      end.stop_string = order_.stops[static_cast<size_t>(*parser_.stop())];
     }
     usage_.reasoning_tokens = static_cast<int64_t>(
         setup_.tokenizer->encode(reasoning_, recipe::Tokenizer::Mode::kSpecial).size());
@@ -222,7 +235,7 @@ class Decoding {
   const RecipeSetup& setup_;
   Order order_;
   DecodedReply& reply_;
-  AnswerParser parser_;
+  AnswerParser& parser_;
   recipe::TokenPieces pieces_;
   std::vector<AnswerEvent> events_;
   recipe::TokenUsage usage_;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "recipe/parser/dsml_parser.h"
 #include "recipe/parser/token_pieces.h"
 #include "recipe/tokenizer/tokenizer.h"
 
@@ -62,7 +63,7 @@ Message expected_of(const Json& final) {
 }
 
 Message parsed(const Json& line, const Tokenizer& tokenizer) {
-  AnswerParser parser(options_of(line["parsing"]));
+  DsmlParser parser(options_of(line["parsing"]));
   TokenPieces pieces(tokenizer.vocab());
   std::vector<AnswerEvent> events;
   std::string finish = "stop";

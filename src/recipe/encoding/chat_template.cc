@@ -85,7 +85,7 @@ void put_token(jinja::Variables& variables, const char* name, const Vocab& vocab
 
 // The variables that Hugging Face's apply_chat_template gives.
 jinja::Variables variables_of(const Conversation& conversation, bool open_answer,
-                              const Vocab& vocab) {
+                              bool asks_thinking, const Vocab& vocab) {
   jinja::Variables out;
   std::vector<Value> messages;
   for (const Turn& turn : conversation.turns) messages.push_back(turn_value(turn));
@@ -96,7 +96,9 @@ jinja::Variables variables_of(const Conversation& conversation, bool open_answer
     out.emplace_back("tools", make_list(std::move(tools)));
   }
   out.emplace_back("add_generation_prompt", jinja::make_bool(open_answer));
-  if (conversation.thinking) out.emplace_back("enable_thinking", jinja::make_bool(true));
+  if (conversation.thinking || asks_thinking) {
+    out.emplace_back("enable_thinking", jinja::make_bool(conversation.thinking));
+  }
   put_token(out, "bos_token", vocab, vocab.bos);
   put_token(out, "eos_token", vocab, vocab.eos);
   return out;
@@ -121,10 +123,11 @@ std::vector<Piece> template_pieces(const OriginText& text, const Tokenizer& toke
 }
 
 ChatTemplate::ChatTemplate(std::shared_ptr<const Tokenizer> tokenizer,
-                           std::shared_ptr<const jinja::Template> text,
+                           std::shared_ptr<const jinja::Template> text, bool asks_thinking,
                            std::function<int64_t()> unix_seconds)
     : ChatEncoder(std::move(tokenizer)),
       template_(std::move(text)),
+      asks_thinking_(asks_thinking),
       unix_seconds_(std::move(unix_seconds)) {}
 
 StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::make(
@@ -132,13 +135,15 @@ StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::make(
     std::function<int64_t()> unix_seconds) {
   LS_ASSIGN_OR_RETURN(auto parsed, jinja::Template::parse(text));
   return std::shared_ptr<const ChatTemplate>(
-      new ChatTemplate(std::move(tokenizer), std::move(parsed), std::move(unix_seconds)));
+      new ChatTemplate(std::move(tokenizer), std::move(parsed),
+                       text.find("enable_thinking") != text.npos, std::move(unix_seconds)));
 }
 
 StatusOr<std::vector<Piece>> ChatTemplate::pieces(const Conversation& conversation,
                                                   bool open_answer) const {
   const auto text = template_->render(
-      variables_of(conversation, open_answer, *tokenizer_->vocab()), unix_seconds_());
+      variables_of(conversation, open_answer, asks_thinking_, *tokenizer_->vocab()),
+      unix_seconds_());
   if (!text.ok()) {
     return invalid_argument("the model's chat template refuses the messages: {}",
                             message_of(text.status()));

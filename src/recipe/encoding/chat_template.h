@@ -31,9 +31,11 @@ class ChatTemplate final : public ChatEncoder {
 
  private:
   ChatTemplate(std::shared_ptr<const Tokenizer> tokenizer,
-               std::shared_ptr<const jinja::Template> text, std::function<int64_t()> unix_seconds);
+               std::shared_ptr<const jinja::Template> text, bool asks_thinking,
+               std::function<int64_t()> unix_seconds);
 
   const std::shared_ptr<const jinja::Template> template_;
+  const bool asks_thinking_;  // the template reads enable_thinking
   const std::function<int64_t()> unix_seconds_;
 };
 

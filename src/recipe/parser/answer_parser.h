@@ -1,5 +1,5 @@
-// AnswerParser: what a model says, piece by piece -> reasoning, content and tool calls. Knows the
-// markers of DeepSeek V3.2, V4 and V4.1 (DSML). No dialect, no JSON of a reply, no tokens.
+// AnswerParser: what a model says, piece by piece -> reasoning, content and tool calls. One for
+// each way of writing calls (dsml_parser.h, tagged_parser.h). No dialect, no reply, no tokens.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "recipe/stop_matcher.h"
 
 namespace lineshaft::recipe {
 
@@ -48,74 +46,24 @@ class AnswerParser {
   // (a backend that gives text alone).
   enum class Origin : char { kPlain, kControl, kUnknown };
 
-  explicit AnswerParser(ParserOptions options);
+  virtual ~AnswerParser() = default;
 
   // Appends what is certain now to `out`; texts in a row are joined.
-  void push(std::string_view text, Origin origin, std::vector<AnswerEvent>& out);
+  virtual void push(std::string_view text, Origin origin, std::vector<AnswerEvent>& out) = 0;
 
   // The model has ended: what was held back. Calls that are cut stay as they are.
-  void finish(std::vector<AnswerEvent>& out);
+  virtual void finish(std::vector<AnswerEvent>& out) = 0;
 
   // Calls whose name is known.
   int32_t calls() const { return calls_; }
   // Index of the stop string that ended the content; what comes after it is left out.
   std::optional<int32_t> stop() const { return stop_; }
   // What comes next is reasoning.
-  bool in_reasoning() const { return state_ == State::kReasoning; }
+  virtual bool in_reasoning() const = 0;
   // Nothing more will come of further pieces.
-  bool done() const { return state_ == State::kDone; }
+  virtual bool done() const = 0;
 
- private:
-  enum class State : uint8_t {
-    kReasoning,
-    kContent,
-    kBeforeJson,
-    kJson,
-    kCalls,      // between calls
-    kName,
-    kArguments,  // between parameters
-    kKey,
-    kIsString,   // the attribute that says so
-    kValue,      // a string
-    kRawValue,   // JSON
-    kDone,
-  };
-  struct Marker;
-  struct Match;
-
-  bool step(std::vector<AnswerEvent>& out);
-  bool step_text(std::vector<AnswerEvent>& out);
-  bool step_before_json();
-  bool step_json(std::vector<AnswerEvent>& out);
-  bool step_calls();
-  bool step_name(std::vector<AnswerEvent>& out);
-  bool step_arguments(std::vector<AnswerEvent>& out);
-  bool step_key(std::vector<AnswerEvent>& out);
-  bool step_is_string(std::vector<AnswerEvent>& out);
-  bool step_value(std::vector<AnswerEvent>& out);
-
-  Match match(const Marker& marker, size_t at) const;
-  Match match_after_breaks(const Marker& marker, size_t at) const;
-  size_t last_skipped(size_t at) const;
-  // Looks for the first of the markers; index is npos when there is none.
-  Match find(const Marker* markers, size_t count) const;
-  void drop(size_t bytes);
-  void emit(AnswerEvent::Kind kind, std::string_view text, std::vector<AnswerEvent>& out);
-  void emit_text(size_t bytes, std::vector<AnswerEvent>& out);
-  void emit_content(std::string_view text, std::vector<AnswerEvent>& out);
-  void emit_string_part(std::string_view text, std::vector<AnswerEvent>& out);
-  void end_text(std::vector<AnswerEvent>& out);
-  void end_raw_value(std::vector<AnswerEvent>& out);
-  void begin_content();
-
-  const ParserOptions options_;
-  StopMatcher stops_;
-  State state_ = State::kContent;
-  std::string held_;     // bytes that a marker may still need
-  std::string origins_;  // of each of them
-  std::string part_;     // a name, key or raw value that is not complete
-  bool trims_ = true;    // line breaks at the beginning of the text are dropped
-  bool any_parameter_ = false;
+ protected:
   int32_t calls_ = 0;
   std::optional<int32_t> stop_;
 };

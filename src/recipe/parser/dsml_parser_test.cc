@@ -1,6 +1,6 @@
 // At stake: whatever a model says, and however it is cut into pieces, there is one answer and no
 // crash.
-#include "recipe/parser/answer_parser.h"
+#include "recipe/parser/dsml_parser.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Piece {
 
 // With the texts of one kind in a row joined, as the cuts move their borders.
 std::vector<AnswerEvent> parse(const ParserOptions& options, const std::vector<Piece>& pieces) {
-  AnswerParser parser(options);
+  DsmlParser parser(options);
   std::vector<AnswerEvent> out;
   for (const Piece& piece : pieces) parser.push(piece.text, piece.origin, out);
   parser.finish(out);
@@ -58,7 +58,7 @@ std::vector<Piece> cut(const std::string& text, std::mt19937& random) {
   return out;
 }
 
-TEST(AnswerParser, text_that_spells_a_marker_in_ordinary_tokens_is_text) {
+TEST(DsmlParser, text_that_spells_a_marker_in_ordinary_tokens_is_text) {
   const ParserOptions options{.start = Start::kReasoning, .tools = true};
   const auto events = parse(options, {{"a</think>b\n\n<｜DSML｜tool_calls>", Origin::kPlain},
                                       {"</think>", Origin::kControl},
@@ -67,7 +67,7 @@ TEST(AnswerParser, text_that_spells_a_marker_in_ordinary_tokens_is_text) {
   EXPECT_EQ(joined(events, Kind::kContent), "c");
 }
 
-TEST(AnswerParser, a_raw_value_that_is_no_json_becomes_a_string) {
+TEST(DsmlParser, a_raw_value_that_is_no_json_becomes_a_string) {
   const auto events = parse(
       {.tools = true},
       {{"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a b\" "
@@ -80,14 +80,14 @@ TEST(AnswerParser, a_raw_value_that_is_no_json_becomes_a_string) {
   EXPECT_EQ((*json)["c"], Json::array({1, 2}));
 }
 
-TEST(AnswerParser, only_line_breaks_next_to_a_block_belong_to_it) {
+TEST(DsmlParser, only_line_breaks_next_to_a_block_belong_to_it) {
   const auto events = parse({.tools = true}, {{"a\n\nb" + std::string(100, '\n')},
                                               {"<｜DSML｜tool_calls></｜DSML｜tool_calls>"}});
   EXPECT_EQ(joined(events, Kind::kContent), "a\n\nb" + std::string(36, '\n'));
 }
 
-TEST(AnswerParser, a_million_line_breaks_take_no_quadratic_time) {
-  AnswerParser parser({.tools = true});
+TEST(DsmlParser, a_million_line_breaks_take_no_quadratic_time) {
+  DsmlParser parser({.tools = true});
   std::vector<AnswerEvent> out;
   for (int i = 0; i < 1'000'000; ++i) parser.push("\n", Origin::kPlain, out);
   parser.push("x", Origin::kPlain, out);
@@ -96,7 +96,7 @@ TEST(AnswerParser, a_million_line_breaks_take_no_quadratic_time) {
 }
 
 // Random words of the format, cut in two random ways.
-TEST(AnswerParser, any_text_gives_the_same_events_however_it_is_cut) {
+TEST(DsmlParser, any_text_gives_the_same_events_however_it_is_cut) {
   const std::vector<std::string> words = {
       "<｜DSML｜tool_calls>\n", "</｜DSML｜tool_calls>", "<｜DSML｜ calls>", "</｜DSML｜ calls>",
       "<｜DSML｜invoke name=\"", "f\">", "</｜DSML｜invoke>", "<｜DSML｜parameter name=\"",

@@ -1,4 +1,4 @@
-#include "recipe/parser/answer_parser.h"
+#include "recipe/parser/dsml_parser.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,13 +15,13 @@ constexpr size_t kNowhere = std::string::npos;
 }  // namespace
 
 // Text, a control token, text: each may be empty.
-struct AnswerParser::Marker {
+struct DsmlParser::Marker {
   std::string_view before;
   std::string_view control;
   std::string_view after;
 };
 
-struct AnswerParser::Match {
+struct DsmlParser::Match {
   size_t at = kNowhere;   // where it begins
   size_t bytes = 0;       // 0: it may become one with what is still to come
   size_t marker = 0;      // which one
@@ -38,7 +38,7 @@ constexpr size_t kSliceMax = 4096;
 
 }  // namespace
 
-AnswerParser::AnswerParser(ParserOptions options)
+DsmlParser::DsmlParser(ParserOptions options)
     : options_(std::move(options)), stops_(options_.stops) {
   using Start = ParserOptions::Start;
   begin_content();
@@ -50,17 +50,17 @@ AnswerParser::AnswerParser(ParserOptions options)
   }
 }
 
-void AnswerParser::begin_content() {
+void DsmlParser::begin_content() {
   state_ = options_.json ? State::kBeforeJson : State::kContent;
   trims_ = true;
 }
 
-void AnswerParser::drop(size_t bytes) {
+void DsmlParser::drop(size_t bytes) {
   held_.erase(0, bytes);
   origins_.erase(0, bytes);
 }
 
-AnswerParser::Match AnswerParser::match(const Marker& marker, size_t at) const {
+DsmlParser::Match DsmlParser::match(const Marker& marker, size_t at) const {
   size_t here = at;
   const std::pair<std::string_view, char> parts[] = {
       {marker.before, static_cast<char>(Origin::kPlain)},
@@ -80,7 +80,7 @@ AnswerParser::Match AnswerParser::match(const Marker& marker, size_t at) const {
 }
 
 // Line breaks, then the marker.
-AnswerParser::Match AnswerParser::match_after_breaks(const Marker& marker, size_t at) const {
+DsmlParser::Match DsmlParser::match_after_breaks(const Marker& marker, size_t at) const {
   const size_t begin = std::min(held_.find_first_not_of('\n', at), held_.size());
   const Match found = match(marker, begin);
   if (found.at == kNowhere || begin - at > kBreaksMax) return {};
@@ -88,12 +88,12 @@ AnswerParser::Match AnswerParser::match_after_breaks(const Marker& marker, size_
 }
 
 // Of the run of line breaks at `at`, which begins no marker, the last that can't begin one either.
-size_t AnswerParser::last_skipped(size_t at) const {
+size_t DsmlParser::last_skipped(size_t at) const {
   const size_t end = std::min(held_.find_first_not_of('\n', at), held_.size());
   return end - at > kBreaksMax ? end - kBreaksMax - 1 : end - 1;
 }
 
-AnswerParser::Match AnswerParser::find(const Marker* markers, size_t count) const {
+DsmlParser::Match DsmlParser::find(const Marker* markers, size_t count) const {
   for (size_t at = 0; at < held_.size(); ++at) {
     for (size_t i = 0; i < count; ++i) {
       Match found = match(markers[i], at);
@@ -104,7 +104,7 @@ AnswerParser::Match AnswerParser::find(const Marker* markers, size_t count) cons
   return {};
 }
 
-void AnswerParser::emit(Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
+void DsmlParser::emit(Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
   if (text.empty() && kind != Kind::kCall) return;
   const bool is_text = kind == Kind::kReasoning || kind == Kind::kContent;
   if (is_text && !out.empty() && out.back().kind == kind) {
@@ -114,7 +114,7 @@ void AnswerParser::emit(Kind kind, std::string_view text, std::vector<AnswerEven
   }
 }
 
-void AnswerParser::emit_content(std::string_view text, std::vector<AnswerEvent>& out) {
+void DsmlParser::emit_content(std::string_view text, std::vector<AnswerEvent>& out) {
   const auto result = stops_.push(text);
   emit(Kind::kContent, result.text, out);
   if (!result.matched) return;
@@ -123,7 +123,7 @@ void AnswerParser::emit_content(std::string_view text, std::vector<AnswerEvent>&
 }
 
 // The first bytes of what is held are text of the state.
-void AnswerParser::emit_text(size_t bytes, std::vector<AnswerEvent>& out) {
+void DsmlParser::emit_text(size_t bytes, std::vector<AnswerEvent>& out) {
   std::string_view text(held_.data(), bytes);
   if (trims_) {
     text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
@@ -138,12 +138,12 @@ void AnswerParser::emit_text(size_t bytes, std::vector<AnswerEvent>& out) {
 }
 
 // The text ends where a block of calls begins, or with the answer.
-void AnswerParser::end_text(std::vector<AnswerEvent>& out) {
+void DsmlParser::end_text(std::vector<AnswerEvent>& out) {
   emit(Kind::kContent, stops_.finish(), out);
 }
 
 // Each step works off what is held in its state. False: more is needed, or there is nothing left.
-bool AnswerParser::step_text(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_text(std::vector<AnswerEvent>& out) {
   constexpr Marker kThinkEnd = {"", deepseek::kThinkEnd, ""};
   constexpr Marker kBlock = {"<", kDsml, ""};
   for (size_t at = 0; at < held_.size(); ++at) {
@@ -174,7 +174,7 @@ bool AnswerParser::step_text(std::vector<AnswerEvent>& out) {
 }
 
 // What stands before the value is no part of the answer.
-bool AnswerParser::step_before_json() {
+bool DsmlParser::step_before_json() {
   constexpr Marker kMarkers[] = {
       {"```json", "", ""}, {"```", "", ""}, {"{", "", ""}, {"[", "", ""}};
   const Match found = find(kMarkers, std::size(kMarkers));
@@ -192,7 +192,7 @@ bool AnswerParser::step_before_json() {
   return true;
 }
 
-bool AnswerParser::step_json(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_json(std::vector<AnswerEvent>& out) {
   for (size_t at = 0; at < held_.size(); ++at) {
     if (held_[at] != '`' && held_[at] != '\n') continue;
     const Match fence = match_after_breaks({"```", "", ""}, at);
@@ -210,7 +210,7 @@ bool AnswerParser::step_json(std::vector<AnswerEvent>& out) {
   return false;
 }
 
-bool AnswerParser::step_calls() {
+bool DsmlParser::step_calls() {
   constexpr Marker kMarkers[] = {{"invoke name=\"", "", ""},
                                  {"</", kDsml, "tool_calls>"},
                                  {"</", kDsml, " calls>"},
@@ -223,7 +223,7 @@ bool AnswerParser::step_calls() {
   return true;
 }
 
-bool AnswerParser::step_name(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_name(std::vector<AnswerEvent>& out) {
   const size_t end = held_.find('"');
   part_.append(held_, 0, end);
   if (end == kNowhere) {
@@ -238,7 +238,7 @@ bool AnswerParser::step_name(std::vector<AnswerEvent>& out) {
   return true;
 }
 
-bool AnswerParser::step_arguments(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_arguments(std::vector<AnswerEvent>& out) {
   constexpr Marker kMarkers[] = {{"parameter name=\"", "", ""}, {"</", kDsml, ""}};
   const Match found = find(kMarkers, std::size(kMarkers));
   drop(found.at == kNowhere ? held_.size() : found.at + found.bytes);
@@ -255,7 +255,7 @@ bool AnswerParser::step_arguments(std::vector<AnswerEvent>& out) {
   return true;
 }
 
-bool AnswerParser::step_key(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_key(std::vector<AnswerEvent>& out) {
   constexpr Marker kEnd = {"\" string=\"", "", ""};
   const Match found = find(&kEnd, 1);
   const size_t end = std::min(found.at, held_.size());
@@ -269,7 +269,7 @@ bool AnswerParser::step_key(std::vector<AnswerEvent>& out) {
 }
 
 // A value that is not said to be a string is JSON.
-bool AnswerParser::step_is_string(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_is_string(std::vector<AnswerEvent>& out) {
   const Match yes = match({"true\">", "", ""}, 0);
   const Match no = match({"false\">", "", ""}, 0);
   const Match& found = yes.at != kNowhere ? yes : no;
@@ -281,20 +281,20 @@ bool AnswerParser::step_is_string(std::vector<AnswerEvent>& out) {
   return true;
 }
 
-void AnswerParser::emit_string_part(std::string_view text, std::vector<AnswerEvent>& out) {
+void DsmlParser::emit_string_part(std::string_view text, std::vector<AnswerEvent>& out) {
   const std::string quoted = write_json(Json(std::string(text)));
   emit(Kind::kArguments, std::string_view(quoted).substr(1, quoted.size() - 2), out);
 }
 
 // What is no JSON is a string after all, so that the arguments always are JSON.
-void AnswerParser::end_raw_value(std::vector<AnswerEvent>& out) {
+void DsmlParser::end_raw_value(std::vector<AnswerEvent>& out) {
   JsonLimits limits;
   limits.last_key_wins = true;
   const bool valid = parse_json(part_, limits).ok();
   emit(Kind::kArguments, valid ? part_ : write_json(Json(part_)), out);
 }
 
-bool AnswerParser::step_value(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step_value(std::vector<AnswerEvent>& out) {
   constexpr Marker kEnd = {"</", kDsml, ""};
   const Match found = find(&kEnd, 1);
   const std::string_view text(held_.data(), std::min(found.at, held_.size()));
@@ -314,7 +314,7 @@ bool AnswerParser::step_value(std::vector<AnswerEvent>& out) {
   return true;
 }
 
-bool AnswerParser::step(std::vector<AnswerEvent>& out) {
+bool DsmlParser::step(std::vector<AnswerEvent>& out) {
   switch (state_) {
     case State::kReasoning:
     case State::kContent: return step_text(out);
@@ -332,7 +332,7 @@ bool AnswerParser::step(std::vector<AnswerEvent>& out) {
   return false;
 }
 
-void AnswerParser::push(std::string_view text, Origin origin, std::vector<AnswerEvent>& out) {
+void DsmlParser::push(std::string_view text, Origin origin, std::vector<AnswerEvent>& out) {
   if (done()) return;
   while (!text.empty()) {
     size_t bytes = std::min(text.size(), kSliceMax);
@@ -346,7 +346,7 @@ void AnswerParser::push(std::string_view text, Origin origin, std::vector<Answer
   }
 }
 
-void AnswerParser::finish(std::vector<AnswerEvent>& out) {
+void DsmlParser::finish(std::vector<AnswerEvent>& out) {
   if (state_ == State::kReasoning || state_ == State::kContent || state_ == State::kJson) {
     emit_text(held_.size(), out);
     end_text(out);
