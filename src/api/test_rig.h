@@ -14,6 +14,7 @@
 #include "net/test_client.h"
 #include "recipe/encoding/chatml.h"
 #include "recipe/model_format.h"
+#include "recipe/parser/dsml_parser.h"
 #include "recipe/test_tokenizer.h"
 
 namespace lineshaft::api {
@@ -81,7 +82,7 @@ class ApiRig {
     can.tools = can.reasoning = can.answer_forms = true;
     can.thinks_unless_told = false;
     out.parser = [](const recipe::Conversation& c, std::vector<std::string> stops) {
-      return std::make_unique<recipe::AnswerParser>(recipe::parser_options(c, std::move(stops)));
+      return std::make_unique<recipe::DsmlParser>(recipe::parser_options(c, std::move(stops)));
     };
     return out;
   }
