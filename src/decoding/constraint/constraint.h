@@ -16,6 +16,8 @@
 
 #include "base/status.h"
 #include "core/ids.h"
+#include "decoding/constraint/grammar.h"
+#include "decoding/constraint/regex.h"
 #include "decoding/constraint/schema.h"
 #include "decoding/constraint/token_trie.h"
 
@@ -98,5 +100,14 @@ class Matcher {
 StatusOr<std::shared_ptr<const Constraint>> json_constraint(
     std::shared_ptr<const TokenTrie> trie, std::shared_ptr<const SchemaProgram> program,
     const JsonLayout& layout = {}, const ConstraintLimits& limits = {});
+
+// A text of the grammar.
+StatusOr<std::shared_ptr<const Constraint>> grammar_constraint(
+    std::shared_ptr<const TokenTrie> trie, Grammar grammar, const ConstraintLimits& limits = {});
+
+// A text that the whole of the regular expression matches.
+StatusOr<std::shared_ptr<const Constraint>> regex_constraint(
+    std::shared_ptr<const TokenTrie> trie, std::string_view pattern,
+    const ConstraintLimits& limits = {});
 
 }  // namespace lineshaft::decoding

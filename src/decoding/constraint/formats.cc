@@ -116,7 +116,7 @@ std::string regex() {
       "\\\\(?:[dDwWsStnvfr]|[\\^$\\\\.*+?()\\[\\]{}|/-]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
   const std::string plain = "[^\\^$\\\\.*+?()\\[\\]{}|]|\\.|" + escape;
   const std::string set = "\\[\\^?(?:[^\\]\\\\-]|" + escape + ")*\\]";
-  const std::string quantity = "(?:(?:[*+?]|\\{(?:0|[1-9][0-9]{0,2})\\})\\?" "?)?";
+  const std::string quantity = "(?:(?:[*+?]|\\{(?:0|[1-9][0-9]{0,2})\\}|\\{[0-9],(?:[1-9][0-9]{1,2})?\\})\\?" "?)?";
   std::string inner = "(?:(?:" + plain + "|" + set + ")" + quantity + "|[\\^$])*";
   for (int depth = 0; depth < 2; ++depth) {
     const std::string alternatives = inner + "(?:\\|" + inner + ")*";

@@ -1,7 +1,9 @@
 // Every labelled instance of tests/golden/schema against the compiled schemas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 
@@ -39,8 +41,16 @@ struct Tally {
 };
 
 bool accepts(const Constraint& constraint, const std::string& text, size_t* at) {
+  // In pieces of random length: how a text is cut into tokens must not matter.
+  static std::mt19937 random(7);
   Matcher matcher = constraint.start();
-  if (!matcher.accept_bytes(text, at)) return false;
+  for (size_t from = 0; from < text.size();) {
+    const size_t length = std::min<size_t>(1 + random() % 5, text.size() - from);
+    const bool taken = matcher.accept_bytes(std::string_view(text).substr(from, length), at);
+    *at += from;
+    if (!taken) return false;
+    from += length;
+  }
   *at = text.size();
   return matcher.can_end();
 }
@@ -57,7 +67,6 @@ Tally judge(const std::string& path, bool talk) {
     }
     const std::string id = (*row)["id"];
     ++tally.schemas;
-    const auto begun = std::chrono::steady_clock::now();
     const CompiledSchema compiled = compile_schema((*row)["schema"]);
     if (compiled.program == nullptr) {
       ++tally.refused;
@@ -84,8 +93,6 @@ Tally judge(const std::string& path, bool talk) {
       }
     }
     tally.right += right ? 1 : 0;
-    const auto took = std::chrono::steady_clock::now() - begun;
-    if (talk && took > std::chrono::milliseconds(300)) std::cout << "slow " << id << " " << std::chrono::duration<double>(took).count() << std::endl;
   }
   std::cout << path << ": " << tally.schemas << " schemas, " << tally.refused << " refused, "
             << tally.right << " entirely right, instances falsely accepted "
@@ -107,7 +114,7 @@ TEST(Golden, probes) {
 TEST(Golden, schemas_of_the_real_world) {
   const Tally tally = judge("tests/golden/schema/realworld.jsonl", true);
   EXPECT_EQ(tally.false_accepts, 0);
-  EXPECT_EQ(tally.false_rejects, 0);
+  EXPECT_EQ(tally.right + tally.refused, tally.schemas);
   EXPECT_GE(tally.right, tally.schemas * 90 / 100);
 }
 

@@ -134,6 +134,7 @@ Status JsonConstraint::fill(const ConstraintState& packed, const std::string& te
   key.contents.fill(-1);
   frame = state.frame;
   for (int level = 0; level < touched; ++level) {
+    if (machine_.reads_text(frame)) return ok_status();
     key.contents[static_cast<size_t>(level)] = machine_.content(frame);
     frame = machine_.parent(frame);
   }

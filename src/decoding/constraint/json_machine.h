@@ -83,6 +83,8 @@ class JsonMachine {
   // What a mask depends on besides the state: the contents of the frames from the innermost on.
   int32_t parent(int32_t frame) const { return frames_[static_cast<size_t>(frame)].parent; }
   int32_t content(int32_t frame) const { return frames_[static_cast<size_t>(frame)].content; }
+  // True when what follows depends on the text of the item that is being read.
+  bool reads_text(int32_t frame) const { return content_of(frame).item_start != 0; }
   int depth(int32_t frame) const { return frames_[static_cast<size_t>(frame)].depth; }
   // The least depth that step() has looked at since the last reset.
   void reset_lowest() { lowest_ = 1 << 30; }

@@ -335,7 +335,7 @@ bool NumberLexer::decided_allows(const State& state) const {
     case Phase::kSign:
     case Phase::kPower:
       // A negative exponent could go below a bound; of a fraction one can't say what it makes.
-      if (state.minus_power && !d.free) return false;
+      if (state.minus_power && !d.shrinks) return false;
       if (state.power > kPowerMax) return false;
       return d.integral >= 0 && (!state.nonzero_fraction || uniform);
     default:
@@ -376,6 +376,14 @@ void NumberLexer::decide(State& state) {
 void NumberLexer::decide_digits(State& state, const Spec& spec) {
   const bool negative = state.text[0] == '-';
   const Value value = value_of_text(state.text);
+  const Decimal zero;
+  const bool shrinks =
+      !spec.has_multiple && !spec.has_whole &&
+      std::all_of(spec.bounds.begin(), spec.bounds.end(), [&](const Decimal& bound) {
+        return negative ? compare(bound, zero) >= 0 : compare(bound, zero) <= 0;
+      });
+  // Only of integers nobody writes a size with a negative exponent; of others it must be kept.
+  if (!shrinks && !spec.has_multiple && !spec.has_whole) return;
   for (const Leaf& leaf : spec.leaves) {
     const Kind kind = pool_.at(leaf.id).kind;
     if (kind != Kind::kLess && kind != Kind::kAtMost) continue;
@@ -384,6 +392,7 @@ void NumberLexer::decide_digits(State& state, const Spec& spec) {
   }
   const Decimal half{negative ? -5 : 5, -1};
   state.decided.yes = true;
+  state.decided.shrinks = shrinks;
   state.decided.whole = outcome_of(spec, value_of(value.exact, true));
   state.decided.integral = outcome_of(spec, value_of(value.exact, false));
   state.decided.fractional = outcome_of(spec, value_of(add(value.exact, half), false));

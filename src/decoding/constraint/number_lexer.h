@@ -64,7 +64,7 @@ class NumberLexer {
     int32_t whole = kUnset;     // digits only
     int32_t integral = kUnset;  // with a fraction of zeros or an exponent
     int32_t fractional = kUnset;
-    bool free = false;          // no formula asks for the value at all
+    bool shrinks = false;       // smaller sizes of the same sign give the same outcomes
     auto operator<=>(const Decided&) const = default;
   };
   struct State {

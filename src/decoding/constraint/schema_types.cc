@@ -159,6 +159,11 @@ ExprId SchemaCompiler::dependency_keywords(const Site& site) {
     const Json* list = find(site, keyword);
     if (list == nullptr) continue;
     if (!list->is_object()) return fail(site, keyword, "must be an object");
+    if (std::string_view(keyword) == "dependencies" && draft_ > 7 && !list->empty()) {
+      return fail(site, keyword,
+                  "is no keyword of this draft: use dependentRequired or dependentSchemas, or "
+                  "name draft-07 in $schema");
+    }
     for (const auto& [key, value] : list->items()) {
       const ExprId has = pool_.members(1, pool_.is(key), ExprPool::kTrue);
       ExprId needed = ExprPool::kTrue;
