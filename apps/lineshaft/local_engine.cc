@@ -20,7 +20,13 @@ constexpr Duration kIdleWait = Duration::seconds(3600);
 // A step pays its base cost (reading the weights) once, whatever is in it: eight times that keeps
 // the loss of cutting prompts into chunks near an eighth, and a stream waits no longer than a
 // person notices on small models.
-double default_step_ms(const StepCost& cost) { return std::clamp(8.0 * cost.base_ms, 25.0, 250.0); }
+double default_step_ms(const StepCost& cost) {
+  return std::clamp(8.0 * cost.base_ms, 12.0, 250.0);
+}
+
+// Without decode rows only a request that arrives waits for the step: long enough for the rows
+// that use the kernels fully (512 of a model of 135 million parameters on two cores).
+constexpr double kPromptStepMsMin = 150.0;
 
 worker::StepRunnerOptions runner_options(const LoadedModel& model, const Config& config) {
   worker::StepRunnerOptions options;
@@ -40,9 +46,10 @@ node::EngineConfig engine_config(const Config& config, const StepCost& cost) {
   limits.queue_max = config.scheduling.queue_max;
   limits.step_tokens_max = config.scheduling.step_tokens_max;
   out.scheduler.cost = cost;
-  out.scheduler.step_ms =
-      config.scheduling.step_ms > 0 ? config.scheduling.step_ms : default_step_ms(cost);
-  out.scheduler.prompt_step_ms = 2 * out.scheduler.step_ms;
+  const bool chosen = config.scheduling.step_ms > 0;
+  out.scheduler.step_ms = chosen ? config.scheduling.step_ms : default_step_ms(cost);
+  out.scheduler.prompt_step_ms =
+      std::max(chosen ? 0.0 : kPromptStepMsMin, 2 * out.scheduler.step_ms);
   out.plans_ahead_max = config.scheduling.plan_ahead ? 2 : 1;
   out.numerics_profile = config.model.profile;
   return out;
