@@ -43,7 +43,7 @@ Completion::Completion(const CompletionContext& context, CompletionRequest reque
 void Completion::make_choices() {
   for (const OrderPart& part : request_.order.parts) {
     for (int32_t n = 0; n < request_.order.generation.sampling.n; ++n) {
-      Choice choice{make_stream(part), {}, false};
+      Choice choice{make_stream(part), {}, {}, false};
       choice.answer.index = static_cast<int32_t>(choices_.size());
       choices_.push_back(std::move(choice));
     }
@@ -156,9 +156,10 @@ void Completion::on_token(int32_t part, TokenEvent&& event) {
   const int32_t index = event.choice;
   Choice& choice = choice_of(part, index);
   if (choice.done) return;
+  if (request_.order.conversation) choice.tokens.push_back(event.token);
   if (take(choice, choice.stream->push(std::move(event)))) {
     context_.sink.cancel_choice(submitted_[static_cast<size_t>(part)], index);
-    finish_choice(choice, ending_of(choice, false));
+    finish_choice(part, choice, ending_of(choice, false));
   }
   flush();
 }
@@ -172,7 +173,7 @@ void Completion::on_finish(int32_t part, TokenEvent&& event) {
   }
   cached_tokens_[static_cast<size_t>(part)] = event.usage.cached_tokens;
   const bool complete = take(choice, choice.stream->finish());
-  finish_choice(choice,
+  finish_choice(part, choice,
                 ending_of(choice, !complete && event.finish == FinishReason::kLength));
   flush();
 }
@@ -224,8 +225,13 @@ recipe::Ending Completion::ending_of(const Choice& choice, bool cut) const {
   return choice.answer.call_ids.empty() ? recipe::Ending::kStop : recipe::Ending::kCalls;
 }
 
-void Completion::finish_choice(Choice& choice, recipe::Ending ending) {
+void Completion::finish_choice(int32_t part, Choice& choice, recipe::Ending ending) {
   choice.done = true;
+  const auto& turns = context_.orders.turns;
+  if (turns != nullptr && request_.order.conversation) {
+    const auto& prompt = request_.order.parts[static_cast<size_t>(part)].prompt;
+    turns->remember(prompt, choice.tokens, choice.answer);
+  }
   choice.answer.ending = ending;
   if (const auto stop = choice.stream->stop()) {
     choice.answer.stop = request_.order.generation.stop[static_cast<size_t>(*stop)];

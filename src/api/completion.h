@@ -69,6 +69,7 @@ class Completion final : public EventReceiver,
   struct Choice {
     std::unique_ptr<recipe::AnswerStream> stream;
     recipe::Answer answer;
+    std::vector<TokenId> tokens;  // as the model wrote them
     bool done = false;
   };
 
@@ -86,7 +87,7 @@ class Completion final : public EventReceiver,
            std::span<const recipe::AnswerToken> tokens);
   std::string new_call_id(const Choice& choice) const;
   recipe::Ending ending_of(const Choice& choice, bool cut) const;
-  void finish_choice(Choice& choice, recipe::Ending ending);
+  void finish_choice(int32_t part, Choice& choice, recipe::Ending ending);
   recipe::TokenUsage usage() const;
   void complete();
   void keep(const std::string& response) const;

@@ -100,6 +100,10 @@ StatusOr<Order> prepare_dialogue(Dialect dialect, Json body, const OrderContext&
   if (!prompt.ok()) return with_field(prompt.status(), field);
   OrderPart part;
   part.prompt = *std::move(prompt);
+  if (context.turns != nullptr) {
+    part.prompt = context.turns->restore(parsed.conversation, *context.chat,
+                                         std::move(part.prompt));
+  }
   order.parts.push_back(std::move(part));
   order.conversation = std::move(parsed.conversation);
   return order;

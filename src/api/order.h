@@ -16,6 +16,7 @@
 #include "recipe/chat_format.h"
 #include "recipe/dialect/generation.h"
 #include "recipe/tokenizer/tokenizer.h"
+#include "recipe/turn_memory.h"
 
 namespace lineshaft::api {
 
@@ -30,7 +31,7 @@ struct ModelCard {
   std::string system_fingerprint;    // changes when answers may: model, profile, version
 };
 
-// What preparing needs; immutable and shared, but for the store, which locks itself.
+// What preparing needs; immutable and shared, but for what is kept, which locks itself.
 struct OrderContext {
   std::shared_ptr<const recipe::Tokenizer> tokenizer;
   StatusOr<recipe::ChatFormat> chat;  // or why chat is refused
@@ -40,6 +41,7 @@ struct OrderContext {
   // refused without the time that it takes to tokenize it.
   size_t text_bytes_max = SIZE_MAX;
   std::shared_ptr<ResponseStore> responses;
+  std::shared_ptr<recipe::TurnMemory> turns;  // nullptr: nothing is remembered
 };
 
 size_t text_bytes_max(const Vocab& vocab, int32_t context_tokens);

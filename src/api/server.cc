@@ -41,6 +41,7 @@ OrderContext order_context(const std::shared_ptr<const recipe::Tokenizer>& token
   context.text_bytes_max = text_bytes_max(vocab, card.context_tokens);
   context.card = std::move(card);
   context.responses = std::make_shared<ResponseStore>();
+  context.turns = std::make_shared<recipe::TurnMemory>(tokenizer);
   return context;
 }
 
