@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "recipe/encoding/piece_cache.h"
 #include "recipe/model_format.h"
 #include "recipe/parser/dsml_parser.h"
 #include "recipe/parser/tagged_parser.h"
@@ -43,6 +44,16 @@ bool opens_reasoning(const ChatEncoder& encoder, bool thinking) {
   return begin != text.npos && text.find("</think>", begin) == text.npos;
 }
 
+// Encodes with the pieces of earlier prompts at hand.
+auto cached(std::shared_ptr<const ChatEncoder> encoder,
+            std::shared_ptr<const Tokenizer> tokenizer) {
+  return [encoder = std::move(encoder), cache = std::make_shared<PieceCache>(std::move(tokenizer))](
+             const Conversation& conversation) -> StatusOr<std::vector<TokenId>> {
+    LS_ASSIGN_OR_RETURN(const auto pieces, encoder->pieces(conversation));
+    return cache->encode(pieces);
+  };
+}
+
 }  // namespace
 
 StatusOr<ChatFormat> chat_format_by_name(std::string_view name,
@@ -51,9 +62,7 @@ StatusOr<ChatFormat> chat_format_by_name(std::string_view name,
   ChatFormat format;
   format.abilities = model.abilities;
   format.encoder = model.encoder;
-  format.encode = [encoder = std::move(model.encoder)](const Conversation& conversation) {
-    return encoder->encode(conversation);
-  };
+  format.encode = cached(format.encoder, std::move(tokenizer));
   format.parser = [](const Conversation& conversation, std::vector<std::string> stops) {
     return std::make_unique<DsmlParser>(parser_options(conversation, std::move(stops)));
   };
@@ -65,7 +74,7 @@ StatusOr<ChatFormat> chat_format_of_template(std::shared_ptr<const Tokenizer> to
                                              std::string_view model_name,
                                              std::function<int64_t()> unix_seconds) {
   const TaggedOptions form = answer_form(chat_template, *tokenizer);
-  LS_ASSIGN_OR_RETURN(auto encoder, make_chat_encoder(std::move(tokenizer), chat_template,
+  LS_ASSIGN_OR_RETURN(auto encoder, make_chat_encoder(tokenizer, chat_template,
                                                       model_name, std::move(unix_seconds)));
   ChatFormat format;
   format.encoder = encoder;
@@ -82,9 +91,7 @@ StatusOr<ChatFormat> chat_format_of_template(std::shared_ptr<const Tokenizer> to
       return std::make_unique<TaggedParser>(std::move(options));
     };
   }
-  format.encode = [encoder = std::move(encoder)](const Conversation& conversation) {
-    return encoder->encode(conversation);
-  };
+  format.encode = cached(format.encoder, std::move(tokenizer));
   return format;
 }
 

@@ -34,6 +34,10 @@ class PieceList {
   std::vector<Piece> pieces_;
 };
 
+// Appends the tokens of one piece. kUnimplemented, naming it, when the tokenizer lacks a control
+// token.
+Status append_piece(const Piece& piece, const Tokenizer& tokenizer, std::vector<TokenId>& ids);
+
 // The tokens of the pieces. kUnimplemented, naming it, when the tokenizer lacks a control token.
 StatusOr<std::vector<TokenId>> encode_pieces(const std::vector<Piece>& pieces,
                                              const Tokenizer& tokenizer);
