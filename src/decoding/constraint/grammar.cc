@@ -103,13 +103,26 @@ class Reader {
     }
   }
 
-  // Behind a line's end the body goes on only where the next line begins with '|'.
-  void skip_in_body(int depth) {
+  // Behind a line's end the body goes on only where the next line begins with '|', or where the
+  // last one ended with it and the next begins no rule.
+  void skip_in_body(int depth, bool behind_bar) {
     skip(depth > 0);
     if (depth > 0 || at_end() || (text_[at_] != '\n' && text_[at_] != '\r')) return;
     const size_t here = at_;
     skip(true);
-    if (at_end() || text_[at_] != '|') at_ = here;
+    const bool goes_on = !at_end() && (behind_bar ? !begins_rule() : text_[at_] == '|');
+    if (!goes_on) at_ = here;
+  }
+
+  bool begins_rule() {
+    const size_t here = at_;
+    if (lark_ && (text_[at_] == '?' || text_[at_] == '!' || text_[at_] == '%')) ++at_;
+    const bool named = !name().empty();
+    skip(false);
+    const bool begins = named && (lark_ ? text_[here] == '%' || text_.substr(at_, 1) == ":"
+                                        : text_.substr(at_, 3) == "::=");
+    at_ = here;
+    return begins;
   }
 
   std::string name() {
@@ -148,11 +161,13 @@ class Reader {
       return resource_exhausted("the grammar nests deeper than {}", limits_.depth_max);
     }
     Part part = make(Part::Kind::kEither);
+    bool behind_bar = false;
     do {
-      skip_in_body(depth);
+      skip_in_body(depth, behind_bar);
+      behind_bar = true;
       LS_ASSIGN_OR_RETURN(Part branch, sequence(depth));
       part.children.push_back(std::move(branch));
-      skip_in_body(depth);
+      skip_in_body(depth, false);
     } while (eat("|"));
     if (part.children.size() == 1) return std::move(part.children[0]);
     return part;

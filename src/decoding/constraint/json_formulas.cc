@@ -148,19 +148,53 @@ int32_t JsonMachine::close_outcome(int32_t id) {
   return containers_[static_cast<size_t>(id)].close_outcome;
 }
 
+std::vector<ExprId> JsonMachine::conjuncts(int32_t id) const {
+  const ExprId goal = containers_[static_cast<size_t>(id)].outputs[0];
+  if (pool_.at(goal).kind == Expr::Kind::kAnd) return pool_.at(goal).children;
+  return {goal};
+}
+
+// How many members or items more the container may have; kNoEnd: no bound is known.
+int64_t JsonMachine::most_left(int32_t id) const {
+  int64_t most = kNoEnd;
+  for (const ExprId literal : conjuncts(id)) {
+    if (pool_.at(literal).kind != Expr::Kind::kNot) continue;
+    const Expr& leaf = pool_.at(pool_.at(literal).a);
+    const bool all_members = leaf.kind == Expr::Kind::kMembers && leaf.a == ExprPool::kTrue &&
+                             leaf.b == ExprPool::kTrue;
+    const bool all_items = leaf.kind == Expr::Kind::kItems && leaf.a == ExprPool::kTrue &&
+                           leaf.low == 0 && leaf.high == kNoEnd;
+    if (all_members || all_items) most = std::min(most, leaf.n - 1);
+  }
+  return most;
+}
+
 // What a key must be for its member to be possible.
 ExprId JsonMachine::key_goal(int32_t id) {
   const ExprId goal = containers_[static_cast<size_t>(id)].outputs[0];
-  return pool_.substitute(
+  const int64_t most = most_left(id);
+  const ExprId possible = pool_.substitute(
       goal,
       [&](ExprId literal) {
         const Expr e = pool_.at(literal);
+        if (e.kind == Expr::Kind::kMembers) return e.n >= most ? e.a : ExprPool::kTrue;
         if (e.kind != Expr::Kind::kNot) return ExprPool::kTrue;
         const Expr leaf = pool_.at(e.a);
         if (leaf.n > 1 || satisfiable_formula(pool_.make_not(leaf.b))) return ExprPool::kTrue;
         return pool_.make_not(leaf.a);
       },
       true);
+  // With no room beside the required members, it must be one of theirs.
+  std::vector<ExprId> required;
+  for (const ExprId literal : conjuncts(id)) {
+    const Expr& leaf = pool_.at(literal);
+    const bool fixed = leaf.kind == Expr::Kind::kMembers &&
+                       pool_.at(leaf.a).kind == Expr::Kind::kIs;
+    const bool known = std::find(required.begin(), required.end(), leaf.a) != required.end();
+    if (fixed && !known) required.push_back(leaf.a);
+  }
+  if (static_cast<int64_t>(required.size()) < most) return possible;
+  return pool_.make_and({possible, pool_.make_or(std::move(required))});
 }
 
 int32_t JsonMachine::key_start(int32_t id) {
@@ -190,6 +224,7 @@ ExprId JsonMachine::child_goal(const Child& child) {
     return child.relevant[static_cast<size_t>(at)];
   };
   const ExprId goal = containers_[static_cast<size_t>(child.container)].outputs[0];
+  const int64_t most = most_left(child.container);
   return pool_.substitute(
       goal,
       [&](ExprId literal) {
@@ -197,13 +232,17 @@ ExprId JsonMachine::child_goal(const Child& child) {
         const bool negative = e.kind == Expr::Kind::kNot;
         const ExprId leaf_id = negative ? e.a : literal;
         const Expr leaf = pool_.at(leaf_id);
-        if (leaf.kind == Expr::Kind::kUnique || !relevant(leaf_id)) return ExprPool::kTrue;
+        if (leaf.kind == Expr::Kind::kUnique) return ExprPool::kTrue;
+        if (!relevant(leaf_id)) {
+          // This one takes the place of one that is needed.
+          return !negative && leaf.n >= most ? ExprPool::kFalse : ExprPool::kTrue;
+        }
         const ExprId value = leaf.kind == Expr::Kind::kMembers ? leaf.b : leaf.a;
         if (negative) return leaf.n == 1 ? pool_.make_not(value) : ExprPool::kTrue;
         const bool last = leaf.kind == Expr::Kind::kMembers
                               ? fixed_key(leaf, child)
                               : leaf.high != kNoEnd && leaf.high - leaf.low <= leaf.n;
-        return last ? value : ExprPool::kTrue;
+        return last || leaf.n >= most ? value : ExprPool::kTrue;
       },
       true);
 }
@@ -400,11 +439,7 @@ bool JsonMachine::alternatives_possible(const std::vector<ExprId>& must,
 }
 
 bool JsonMachine::required_possible(int32_t id) {
-  const ExprId goal = containers_[static_cast<size_t>(id)].outputs[0];
-  std::vector<ExprId> must{goal};
-  if (pool_.at(goal).kind == Expr::Kind::kAnd) must = pool_.at(goal).children;
-  int64_t required = 0;  // members with fixed keys, all different
-  int64_t most = kNoEnd;
+  const std::vector<ExprId> must = conjuncts(id);
   std::vector<int32_t> texts;
   std::vector<ExprId> alternatives;
   for (const ExprId literal : must) {
@@ -413,20 +448,12 @@ bool JsonMachine::required_possible(int32_t id) {
       alternatives.push_back(literal);
       continue;
     }
-    if (e.kind == Expr::Kind::kNot) {
-      const Expr leaf = pool_.at(e.a);
-      const bool counts_all = leaf.a == ExprPool::kTrue && leaf.b == ExprPool::kTrue;
-      if (counts_all) most = std::min(most, leaf.n - 1);
-    } else if (pool_.at(e.a).kind == Expr::Kind::kIs) {
-      const int32_t text = pool_.at(e.a).a;
-      if (e.n > 1) return false;
-      if (std::find(texts.begin(), texts.end(), text) == texts.end()) {
-        texts.push_back(text);
-        ++required;
-      }
-    }
+    if (e.kind != Expr::Kind::kMembers || pool_.at(e.a).kind != Expr::Kind::kIs) continue;
+    if (e.n > 1) return false;
+    const int32_t text = pool_.at(e.a).a;
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
   }
-  if (required > most) return false;
+  if (static_cast<int64_t>(texts.size()) > most_left(id)) return false;
   for (const int32_t text : texts) {
     // The key's member as if it came next.
     int32_t state = key_start(id);

@@ -237,7 +237,11 @@ bool JsonMachine::step_string(State& state, std::string_view text) {
   const int32_t next = strings_.step(state.lex, static_cast<uint8_t>(text.back()));
   if (next >= 0) {
     state.lex = next & ~StringLexer::kCounts;
-    if ((next & StringLexer::kCounts) == 0 || !strings_.counted(state.lex)) return true;
+    if (!strings_.counted(state.lex)) return true;
+    if ((next & StringLexer::kCounts) == 0) {
+      // An escape is one code point more when it ends, for which there must be room.
+      return text.back() != '\\' || strings_.count_possible(state.lex, state.count + 1);
+    }
     ++state.count;
     return strings_.count_possible(state.lex, state.count);
   }

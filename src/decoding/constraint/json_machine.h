@@ -168,6 +168,8 @@ class JsonMachine {
   ExprId residual(ExprId formula, const Child& child, const std::vector<bool>& truths,
                   ExprId item_value);
   ExprId key_goal(int32_t container);
+  std::vector<ExprId> conjuncts(int32_t container) const;
+  int64_t most_left(int32_t container) const;
   bool fixed_key(const Expr& leaf, const Child& child) const;
 
   bool start_value(State& state, uint8_t byte, uint32_t at);
