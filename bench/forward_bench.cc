@@ -1,11 +1,13 @@
-// Speed of the forward pass alone: a prompt of 512 tokens, single decode, decode of 16 sequences.
+// Speed of the forward pass alone: a prompt of 512 tokens, single decode, decode of 16 sequences,
+// the same behind one shared prompt of 2,048 tokens.
 //
-// usage: forward_bench MODEL.gguf [threads] [PROFILE] [scalar|avx2|avx512]
+// usage: forward_bench MODEL.gguf [threads] [PROFILE] [scalar|avx2|avx512] [f32|f16|bf16|q8]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "support/forward_harness.h"
@@ -17,6 +19,7 @@ using testing::ForwardHarness;
 
 constexpr int32_t kPromptTokens = 512;
 constexpr int32_t kDecodeSteps = 64;
+constexpr int32_t kSharedTokens = 2048, kSharedSteps = 16;
 constexpr int kRepetitions = 5;
 
 double seconds_of(const std::function<void()>& work) {
@@ -60,9 +63,33 @@ void bench_decode(ForwardHarness& harness, int sequences) {
          static_cast<double>(sequences) * kDecodeSteps, seconds);
 }
 
+// Decode behind one prompt that all sequences share, each with a few tokens of its own.
+void bench_shared(ForwardHarness& harness, int sequences, int32_t shared) {
+  const int root = harness.add_sequence(shared);
+  const std::vector<TokenId> tokens(512, 100);
+  while (harness.length(root) < shared) {
+    const auto count = std::min<size_t>(tokens.size(), shared - harness.length(root));
+    harness.extend(root, std::span(tokens).first(count), false);
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    std::vector<ForwardHarness::Work> work;
+    for (int s = 0; s < sequences; ++s) {
+      work.push_back({harness.fork(root, shared, shared + kSharedSteps + 16), {s + 1, 50, 60}});
+    }
+    harness.run_step(work);
+    for (auto& w : work) w.tokens = {100};
+    seconds.push_back(seconds_of([&] {
+      for (int32_t step = 0; step < kSharedSteps; ++step) harness.run_step(work);
+    }));
+  }
+  report((std::to_string(sequences) + " behind a shared " + std::to_string(shared)).c_str(),
+         static_cast<double>(sequences) * kSharedSteps, seconds);
+}
+
 int run(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: forward_bench MODEL.gguf [threads] [profile] [isa]\n");
+    std::fprintf(stderr, "usage: forward_bench MODEL.gguf [threads] [profile] [isa] [kv type]\n");
     return 2;
   }
   auto file = model::GgufFile::open(argv[1]);
@@ -83,6 +110,9 @@ int run(int argc, char** argv) {
       options.isa = isa;
     }
   }
+  for (const auto type : kernels::kKvTypes) {
+    if (argc > 5 && std::string_view(argv[5]) == kernels::name_of(type)) options.kv_type = type;
+  }
   std::shared_ptr<const model::Weights> weights;
   const double load = seconds_of([&] { weights = testing::load_weights(*file); });
   std::printf("%s, %s, %s, %d threads; loaded in %.3f s\n", weights->spec().name.c_str(),
@@ -91,6 +121,7 @@ int run(int argc, char** argv) {
   ForwardHarness harness(weights, options, threads);
   bench_prefill(harness);
   for (const int sequences : {1, 16}) bench_decode(harness, sequences);
+  bench_shared(harness, 16, kSharedTokens);
   return 0;
 }
 

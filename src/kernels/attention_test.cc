@@ -245,6 +245,21 @@ TEST(Attention, WhatLiesBehindARowOrBeforeItsWindowHasNoInfluence) {
   }
 }
 
+TEST(Attention, BlocksBeforeTheWindowAreNotTouched) {
+  // No such block is there: reading one would end the program.
+  for (const Isa isa : machine_isas()) {
+    for (const KvType type : kKvTypes) {
+      for (const int32_t window : {1, 64, 100, 512}) {
+        World w(make_case(6, 2, 64, window, type, 16, 1400), 13);
+        const std::vector<float> before = w.run(isa, 1390, 10);
+        const int32_t first = 1391 - window;
+        std::fill(w.blocks.begin(), w.blocks.begin() + first / 16, nullptr);
+        ASSERT_TRUE(same_bits(w.run(isa, 1390, 10), before)) << name_of(isa) << " " << window;
+      }
+    }
+  }
+}
+
 TEST(Attention, LaterRowsOfTheSameCallHaveNoInfluence) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Isa isa : machine_isas()) {

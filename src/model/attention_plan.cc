@@ -148,10 +148,10 @@ void AttentionPlan::plan_group(const ForwardBatch& batch, const AttentionRows& r
     wanted = wanted || wants_logits({row, row + 1});
   }
   const int64_t queries = static_cast<int64_t>(members.size()) * (heads_ / kv_heads_);
+  const auto parts = static_cast<int>((queries + kQueriesOfChunk - 1) / kQueriesOfChunk);
   for (int32_t head = 0; head < kv_heads_; ++head) {
-    for (int64_t first = 0; first < queries; first += kQueriesOfChunk) {
-      const Range part{first, std::min(queries, first + kQueriesOfChunk)};
-      chunks_.push_back({begin, shared, head, part, wanted});
+    for (int p = 0; p < parts; ++p) {
+      chunks_.push_back({begin, shared, head, share_of(queries, p, parts), wanted});
     }
   }
 }

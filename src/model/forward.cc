@@ -402,7 +402,8 @@ void Forward::quantise_heads(const AttentionChunk& chunk) {
   for (int64_t i = chunk.queries.begin; i < chunk.queries.end; ++i) {
     const int64_t member = i % group;
     if (chunk.shared > 0) {
-      const int64_t row = attention_plan_.first_row(chunk.sequence + static_cast<int32_t>(i / group));
+      const auto index = static_cast<int32_t>(i / group);
+      const int64_t row = attention_plan_.first_row(chunk.sequence + index);
       attended_.quantise(kernels_, row, (chunk.kv_head * group + member) * dim, dim);
       continue;
     }
