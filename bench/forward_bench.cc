@@ -1,5 +1,5 @@
-// Speed of the forward pass alone: a prompt of 512 tokens, single decode, decode of 16 sequences,
-// the same behind one shared prompt of 2,048 tokens.
+// Speed of the forward pass alone: prompts of 512, 2,048 and 8,192 tokens, single decode, decode of
+// 16 sequences, the same behind one shared prompt of 2,048 tokens.
 //
 // usage: forward_bench MODEL.gguf [threads] [PROFILE] [scalar|avx2|avx512] [f32|f16|bf16|q8]
 #include <algorithm>
@@ -35,15 +35,18 @@ void report(const char* what, double tokens, std::vector<double> seconds) {
               tokens / seconds.front());
 }
 
-void bench_prefill(ForwardHarness& harness) {
+// A prompt of `length` tokens, a multiple of 512, in steps of 512.
+void bench_prefill(ForwardHarness& harness, int32_t length, int repetitions) {
   std::vector<TokenId> tokens(kPromptTokens);
   for (int32_t i = 0; i < kPromptTokens; ++i) tokens[static_cast<size_t>(i)] = 100 + i % 150;
   std::vector<double> seconds;
-  for (int i = 0; i < kRepetitions; ++i) {
-    const int sequence = harness.add_sequence(kPromptTokens);
-    seconds.push_back(seconds_of([&] { harness.extend(sequence, tokens, false); }));
+  for (int i = 0; i < repetitions; ++i) {
+    const int sequence = harness.add_sequence(length);
+    seconds.push_back(seconds_of([&] {
+      while (harness.length(sequence) < length) harness.extend(sequence, tokens, false);
+    }));
   }
-  report("prefill 512", kPromptTokens, seconds);
+  report(("prefill " + std::to_string(length)).c_str(), length, seconds);
 }
 
 void bench_decode(ForwardHarness& harness, int sequences) {
@@ -119,7 +122,9 @@ int run(int argc, char** argv) {
               std::string(kernels::name_of(options.profile)).c_str(),
               std::string(kernels::name_of(options.isa)).c_str(), threads, load);
   ForwardHarness harness(weights, options, threads);
-  bench_prefill(harness);
+  bench_prefill(harness, 512, kRepetitions);
+  bench_prefill(harness, 2048, kRepetitions);
+  bench_prefill(harness, 8192, 1);
   for (const int sequences : {1, 16}) bench_decode(harness, sequences);
   bench_shared(harness, 16, kSharedTokens);
   return 0;
