@@ -50,7 +50,7 @@ class TurnMemory {
     uint64_t prompt_hash = 0;
     size_t prompt_tokens = 0;
     std::vector<TokenId> written;
-    // Hash of an encoding that was found to read the same, so that it is compared once; 0: none yet.
+    // Hash of an encoding that was found to read the same: it is compared once; 0: none yet.
     mutable std::atomic<uint64_t> reads_same = 0;
   };
   using Entries = std::list<std::shared_ptr<const Entry>>;  // the oldest first

@@ -116,7 +116,8 @@ class Memory : public testing::Test {
 
 TEST_F(Memory, a_call_comes_back_as_it_was_written) {
   for (const char* arguments :
-       {R"({"v":{"x": 1.0,"y":[2]}})", R"({"v":{"y":[2],"x":1}})", R"({ "v" : {"x":1,"y":[2.0]}})"}) {
+       {R"({"v":{"x": 1.0,"y":[2]}})", R"({"v":{"y":[2],"x":1}})",
+        R"({ "v" : {"x":1,"y":[2.0]}})"}) {
     const auto next = returned(arguments);
     EXPECT_FALSE(goes_on(encode(next)));
     const auto prompt = restored(next);
