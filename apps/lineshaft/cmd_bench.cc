@@ -5,7 +5,8 @@
 // generated ones; tokens over time from when all have their first. Their prompts have
 // --decode-prompt-tokens and are computed before the timed run, which then finds them in the prefix
 // cache: all sequences begin together, none ends while another is still in its prompt. Every
-// repetition has prompts of its own, so that nothing else is reused.
+// repetition has prompts of its own, so that nothing else is reused. Idle: the share of the decode
+// time in which the worker ran no step, between the end of one and the start of the next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,27 +16,37 @@
 #include "base/queue.h"
 #include "base/rng.h"
 #include "lineshaft/commands.h"
+#include "lineshaft/engine_metrics.h"
 #include "lineshaft/exit_code.h"
 #include "lineshaft/generation.h"
 #include "lineshaft/interrupt.h"
 #include "lineshaft/json_lines.h"
 #include "lineshaft/local_engine.h"
+#include "lineshaft/machine.h"
 #include "lineshaft/print.h"
+#include "lineshaft/version.h"
 #include "lineshaft/wiring.h"
 
 namespace lineshaft::app {
 namespace {
 
-// Times of all tokens of one load, as the engine's thread delivers them.
+// Times of all tokens of one load, as the engine's thread delivers them: after the metrics count
+// the step that they come from.
 class Stopwatch final : public TokenListener {
  public:
-  explicit Stopwatch(int requests) : unfinished_(requests), done_(1) {}
+  // `steps`: compute times of decode steps; outlives this.
+  Stopwatch(size_t requests, const Histogram& steps)
+      : unfinished_(requests), steps_(steps), done_(1) {}
 
   void deliver(TokenEvent&& event) override {
     const Instant now = clock_.now();
     if (event.kind == TokenEvent::Kind::kToken) {
-      if (event.position == 0) all_begun_ = now;
+      if (event.position == 0) {
+        all_begun_ = now;
+        computed_before_ = steps_.sum();
+      }
       times_.push_back(now);
+      computed_after_ = steps_.sum();
     }
     if (event.kind != TokenEvent::Kind::kFinish) return;
     if (!event.error.ok()) error_ = event.error;
@@ -58,10 +69,18 @@ class Stopwatch final : public TokenListener {
                                      [&](Instant t) { return t > all_begun_; });
     return static_cast<double>(after) / (last() - all_begun_).in_seconds();
   }
+  // Share of that time in which the worker ran no step.
+  double idle_share() const {
+    const double wall = (last() - all_begun_).in_seconds();
+    return std::max(0.0, 1.0 - (computed_after_ - computed_before_) / wall);
+  }
 
  private:
   SystemClock clock_;
-  int unfinished_;
+  size_t unfinished_;
+  const Histogram& steps_;
+  double computed_before_ = 0.0;   // seconds
+  double computed_after_ = 0.0;
   Instant all_begun_{};
   std::vector<Instant> times_;
   Status error_;
@@ -88,17 +107,19 @@ int decode_prompt_length(const BenchConfig& bench) {
 
 class Bench {
  public:
-  Bench(LocalEngine& engine, const Config& config, int32_t vocab)
-      : engine_(engine), config_(config), vocab_(vocab) {}
+  // `steps`: compute times of decode steps, as `engine` publishes them.
+  Bench(LocalEngine& engine, const Config& config, int32_t vocab, const Histogram& steps)
+      : engine_(engine), config_(config), vocab_(vocab), steps_(steps) {}
 
-  // kCancelled when interrupted.
-  Status run(int batch, Rates* prefill, Rates* decode) {
+  // kCancelled when interrupted. `idle`: of the decode runs, the share of time between steps.
+  Status run(int batch, Rates* prefill, Rates* decode, Rates* idle) {
     for (int i = -1; i < config_.bench.repetitions; ++i) {   // the first one warms up
       LS_ASSIGN_OR_RETURN(const double pp, prefill_rate(batch));
-      LS_ASSIGN_OR_RETURN(const double tg, decode_rate(batch));
+      LS_ASSIGN_OR_RETURN(const auto tg, decode_once(batch));
       if (i < 0) continue;
       prefill->values.push_back(pp);
-      decode->values.push_back(tg);
+      decode->values.push_back(tg->decode_rate());
+      idle->values.push_back(tg->idle_share());
     }
     return ok_status();
   }
@@ -112,11 +133,10 @@ class Bench {
     return batch * tokens / (watch->last() - begin).in_seconds();
   }
 
-  StatusOr<double> decode_rate(int batch) {
+  StatusOr<std::shared_ptr<Stopwatch>> decode_once(int batch) {
     const Prompts prompts = make_prompts(batch, decode_prompt_length(config_.bench));
     if (config_.bench.decode_prompt_tokens > 1) LS_RETURN_IF_ERROR(load(prompts, 1).status());
-    LS_ASSIGN_OR_RETURN(const auto watch, load(prompts, config_.bench.gen_tokens));
-    return watch->decode_rate();
+    return load(prompts, config_.bench.gen_tokens);
   }
 
   Prompts make_prompts(int batch, int tokens) {
@@ -131,7 +151,7 @@ class Bench {
   }
 
   StatusOr<std::shared_ptr<Stopwatch>> load(const Prompts& prompts, int gen_tokens) {
-    auto watch = std::make_shared<Stopwatch>(static_cast<int>(prompts.size()));
+    auto watch = std::make_shared<Stopwatch>(prompts.size(), steps_);
     SamplingConfig sampling;
     sampling.max_tokens = gen_tokens;
     sampling.top_logprobs = -1;
@@ -149,6 +169,7 @@ class Bench {
   LocalEngine& engine_;
   const Config& config_;
   const int32_t vocab_;
+  const Histogram& steps_;
   const RngKey key_{20240229};
   uint64_t counter_ = 0;
   SystemClock clock_;
@@ -181,29 +202,35 @@ Json facts(const Config& config, const OpenModel& open) {
               {"decode_prompt_tokens", config.bench.decode_prompt_tokens},
               {"threads", thread_count(config)},
               {"profile", config.model.profile},
-              {"kernels", std::string(kernels::name_of(forward_options(config).isa))}};
+              {"kv_type", std::string(kernels::name_of(forward_options(config).kv_type))},
+              {"kernels", std::string(kernels::name_of(forward_options(config).isa))},
+              {"cpu", cpu_name()},
+              {"fingerprint", open.spec.fingerprint.hex()},
+              {"commit", commit()}};
 }
 
-void print_row(int batch, const Json& pp, const Json& tg, const Config& config) {
+void print_row(int batch, const Json& pp, const Json& tg, const Json& idle, const Config& config) {
   const auto cell = [](const Json& rate) {
     return fmt::format("{:.1f} ({:.1f} to {:.1f})", rate["median"].get<double>(),
                        rate["min"].get<double>(), rate["max"].get<double>());
   };
-  print(stdout, "| {:>5} | pp{:<5} | {:>30} | tg{:<5} | {:>30} |\n", batch,
-        config.bench.prompt_tokens, cell(pp), config.bench.gen_tokens, cell(tg));
+  print(stdout, "| {:>5} | pp{:<5} | {:>30} | tg{:<5} | {:>30} | {:>6.2f} % |\n", batch,
+        config.bench.prompt_tokens, cell(pp), config.bench.gen_tokens, cell(tg),
+        100.0 * idle["median"].get<double>());
   std::fflush(stdout);
 }
 
 int bench_all(const Config& config, const LoadedModel& model, LocalEngine& engine,
-              double ready_seconds) {
-  Bench bench(engine, config, model.open.spec.vocab);
+              const Histogram& steps, double ready_seconds) {
+  Bench bench(engine, config, model.open.spec.vocab, steps);
   if (!config.common.json) {
-    print(stdout, "{}\n\n| batch | prompt  | {:>30} | decode  | {:>30} |\n|---|---|---|---|---|\n",
-          write_json(facts(config, model.open)), "tokens/s", "tokens/s");
+    print(stdout, "{}\n\n| batch | prompt  | {:>30} | decode  | {:>30} | {:>8} |\n"
+          "|---|---|---|---|---|---|\n",
+          write_json(facts(config, model.open)), "tokens/s", "tokens/s", "idle");
   }
   for (const int batch : config.bench.batch) {
-    Rates prefill, decode;
-    const Status status = bench.run(batch, &prefill, &decode);
+    Rates prefill, decode, idle;
+    const Status status = bench.run(batch, &prefill, &decode, &idle);
     if (status.code() == StatusCode::kCancelled) return kInterrupted;
     if (!status.ok()) return fail(kFailed, status);
     const Json pp = prefill.json(), tg = decode.json();
@@ -211,12 +238,13 @@ int bench_all(const Config& config, const LoadedModel& model, LocalEngine& engin
       Json line = {{"batch", batch},
                    {"prompt_tokens_per_second", pp},
                    {"gen_tokens_per_second", tg},
+                   {"decode_idle_share", idle.json()},
                    {"ready_seconds", ready_seconds},
                    {"resident_bytes", resident_bytes()}};
       line.update(facts(config, model.open));
       print_json(line);
     } else {
-      print_row(batch, pp, tg, config);
+      print_row(batch, pp, tg, idle.json(), config);
     }
   }
   return kOk;
@@ -237,9 +265,11 @@ int run_bench(const Config& config) {
   const Config own = bench_config(config, *open);
   const auto model = load_model(own, std::move(*open));
   if (!model.ok()) return fail_load(model.status());
-  const auto engine = LocalEngine::start(*model, own);
+  Metrics metrics;
+  const auto engine = LocalEngine::start(*model, own, {.tenants = {}, .metrics = &metrics});
   if (!engine.ok()) return fail_load(engine.status());
-  return bench_all(own, *model, **engine, (clock.now() - begin).in_seconds());
+  return bench_all(own, *model, **engine, decode_step_seconds(metrics),
+                   (clock.now() - begin).in_seconds());
 }
 
 }  // namespace lineshaft::app

@@ -1,6 +1,8 @@
 #include "lineshaft/engine_metrics.h"
 
 #include <array>
+#include <string>
+#include <tuple>
 #include <vector>
 
 namespace lineshaft::app {
@@ -19,11 +21,18 @@ void add_samples(Histogram& histogram, const node::TimeHistogram& now,
   histogram.add_counts(counts, now.sum_seconds - before.sum_seconds);
 }
 
+Histogram& step_seconds(Metrics& m, const std::string& part) {
+  return m.histogram("lineshaft_step_seconds", "Compute time of a step.", engine_bounds(),
+                     {{"part", part}});
+}
+
 void add_rise(Counter& counter, uint64_t now, uint64_t before) {
   if (now != before) counter.add(static_cast<double>(now - before));
 }
 
 }  // namespace
+
+const Histogram& decode_step_seconds(Metrics& metrics) { return step_seconds(metrics, "decode"); }
 
 EngineMetrics::EngineMetrics(Metrics& m)
     : time_to_first_token_(m.histogram("lineshaft_time_to_first_token_seconds",
@@ -37,10 +46,8 @@ EngineMetrics::EngineMetrics(Metrics& m)
                                    engine_bounds())),
       queue_time_(m.histogram("lineshaft_queue_time_seconds",
                               "From arrival to the first step of a request.", engine_bounds())),
-      step_decode_(m.histogram("lineshaft_step_seconds", "Compute time of a step.",
-                               engine_bounds(), {{"part", "decode"}})),
-      step_mixed_(m.histogram("lineshaft_step_seconds", "Compute time of a step.",
-                              engine_bounds(), {{"part", "mixed"}})),
+      step_decode_(step_seconds(m, "decode")),
+      step_mixed_(step_seconds(m, "mixed")),
       prompt_tokens_(m.counter("lineshaft_prompt_tokens_total", "Prompt tokens of requests.")),
       cached_tokens_(m.counter("lineshaft_cached_tokens_total",
                                "Prompt tokens whose keys and values were reused.",

@@ -7,6 +7,9 @@
 
 namespace lineshaft::app {
 
+// Compute times of steps without prompt rows, as an EngineMetrics over `metrics` publishes them.
+const Histogram& decode_step_seconds(Metrics& metrics);
+
 class EngineMetrics {
  public:
   explicit EngineMetrics(Metrics& metrics);
