@@ -42,7 +42,8 @@ struct Step {
 };
 
 // How often each (row, head) is computed.
-std::vector<int> times_computed(const AttentionPlan& plan, const Step& step, const ModelSpec& spec) {
+std::vector<int> times_computed(const AttentionPlan& plan, const Step& step,
+                                const ModelSpec& spec) {
   std::vector<int> times(step.batch.tokens.size() * static_cast<size_t>(spec.heads));
   const int64_t group = spec.heads / spec.kv_heads;
   for (const AttentionChunk& chunk : plan.chunks()) {

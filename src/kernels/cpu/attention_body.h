@@ -296,8 +296,9 @@ void add_values(const HeadView<Element>& view, const QueryBlock& block, int32_t 
     const int64_t ahead = more ? bytes_between(values[0], view.values(next)) : 0;
     const Columns<Element> columns = {values,       vectors, view.shape.head_dim,
                                       stop - begin, ahead,   nullptr};
-    multiply<false>(high - low, block.p + low * kAttentionRowStride + (begin - tile), columns, false,
-             block.segment.values + low * kAttentionRowStride);
+    const int64_t row = low * kAttentionRowStride;
+    multiply<false>(high - low, block.p + row + (begin - tile), columns, false,
+                    block.segment.values + row);
     begin = stop;
   }
 }
