@@ -111,6 +111,20 @@ void add_sampling(CLI::App* app, Config* c) {
       ->group("Sampling");
 }
 
+void constrain_options(CLI::App* app, Config* c) {
+  ConstrainConfig& k = c->constrain;
+  app->add_option("--schema", k.schema, "A file with a JSON Schema")->group("Input");
+  app->add_option("--grammar", k.grammar, "A file with a grammar: GBNF or Lark-like EBNF")
+      ->group("Input");
+  app->add_option("--regex", k.regex, "A regular expression for the whole text")
+      ->expected(1)
+      ->group("Input");
+  app->add_flag("--bench", k.bench, "Also time compiling and the masks of each instance's tokens")
+      ->group("Input");
+  add_model(app, c);
+  add_common(app, c);
+}
+
 void tokenize_options(CLI::App* app, Config* c) {
   add_model(app, c);
   add_common(app, c);
@@ -291,6 +305,8 @@ const std::vector<Command>& commands() {
       {"generate", "Answer a raw prompt or a file of prompts", generate_options, run_generate},
       {"score", "Log-probabilities of given tokens", score_options, run_score},
       {"tokenize", "Turn lines of text into token ids", tokenize_options, run_tokenize},
+      {"constrain", "Judge texts by a schema, grammar or expression", constrain_options,
+       run_constrain},
       {"encode", "Show the prompts that requests become", recipe_options, run_encode},
       {"decode", "Turn what a model said into replies", recipe_options, run_decode},
       {"inspect", "Show a model file's metadata, tensors and memory plan", inspect_options,

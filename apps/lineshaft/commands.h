@@ -8,6 +8,7 @@ namespace lineshaft::app {
 
 int run_bench(const Config& config);
 int run_bench_compare(const Config& config);
+int run_constrain(const Config& config);
 int run_decode(const Config& config);
 int run_doctor(const Config& config);
 int run_encode(const Config& config);

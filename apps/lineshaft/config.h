@@ -115,8 +115,19 @@ struct RecipeConfig {
   std::string dialect = "chat";     // chat, responses or messages
 };
 
+// Of the command constrain: one of the three.
+struct ConstrainConfig {
+  std::string schema;              // file with a JSON Schema
+  std::string grammar;             // file with GBNF or a Lark-like EBNF
+  std::vector<std::string> regex;  // at most one
+  bool bench = false;
+
+  bool has_regex() const { return !regex.empty(); }
+};
+
 struct Config {
   CommonConfig common;
+  ConstrainConfig constrain;
   ModelConfig model;
   MemoryConfig memory;
   SchedulingConfig scheduling;
