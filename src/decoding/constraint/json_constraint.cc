@@ -145,6 +145,7 @@ Status JsonConstraint::fill(const ConstraintState& packed, const std::string& te
 void JsonConstraint::compute(const State& state, const std::string& text,
                              std::span<uint64_t> mask) const {
   scratch_ = text;
+  machine_.set_trial(true);
   if (machine_.free_text(state)) {
     const MaskWords& whole = trie_->free_text(
         std::min<int64_t>(machine_.free_text_room(state), kRoomMax));
@@ -154,6 +155,7 @@ void JsonConstraint::compute(const State& state, const std::string& text,
     std::fill(mask.begin(), mask.end(), 0);
     walk_tokens(machine_, trie_->all(), state, scratch_, mask);
   }
+  machine_.set_trial(false);
   if (machine_.can_end(state)) {
     for (const TokenId id : trie_->ends()) {
       mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (static_cast<size_t>(id) % 64);

@@ -258,10 +258,10 @@ bool JsonMachine::end_key(State& state, std::string_view text) {
   Frame next = frames_[static_cast<size_t>(state.frame)];
   const int32_t fixed = strings_.text_index(state.lex);
   const std::string_view raw = text.substr(state.start, text.size() - 1 - state.start);
-  if (next.seen != 0 || fixed < 0) {
+  if (next.seen != 0 || (fixed < 0 && !trial_)) {
     std::string key = decode_string(raw);
     if (is_seen(next.seen, key)) return false;
-    if (fixed < 0) {
+    if (fixed < 0 && !trial_) {
       memory_bytes_ += sizeof(Seen) + key.size();
       seen_.push_back({next.seen, std::move(key)});
       next.seen = static_cast<int32_t>(seen_.size()) - 1;

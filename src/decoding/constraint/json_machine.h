@@ -73,6 +73,10 @@ class JsonMachine {
   // True when the document may end here.
   bool can_end(const State& state);
 
+  // During a trial (of the tokens that may come) new keys are not noted, which only matters to a
+  // token that holds one key twice.
+  void set_trial(bool trial) { trial_ = trial; }
+
   // For masks: in a string where any text without quotes, escapes and controls is possible.
   bool free_text(const State& state);
   // How many more code points it may have; kNoEnd: any number.
@@ -196,6 +200,7 @@ class JsonMachine {
   int32_t root_value_ = 0;
   int viable_depth_ = 0;
   bool splitting_ = false;
+  bool trial_ = false;
   int lowest_ = 0;
 
   std::vector<Value> values_;

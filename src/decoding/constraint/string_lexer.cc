@@ -227,31 +227,78 @@ bool StringLexer::can_end(const Product& p) const {
                      [&](int64_t n) { return holds(p, spec.outputs[0], n); });
 }
 
+// Bytes that stand for all that may come: one of each class, or where only fixed texts count, those
+// that go on in one and one that leaves them.
+void StringLexer::successors(const Product& p, std::vector<uint8_t>& out) const {
+  const Spec& spec = specs_[static_cast<size_t>(p.spec)];
+  if (!spec.patterns.empty() || spec.unrolled) {
+    out = spec.representatives;
+    return;
+  }
+  out.clear();
+  const int32_t node = p.parts[1];
+  if (node >= 0) {
+    auto edge = std::lower_bound(spec.edges.begin(), spec.edges.end(),
+                                 std::array<int32_t, 3>{node, 0, 0});
+    for (; edge != spec.edges.end() && (*edge)[0] == node; ++edge) {
+      out.push_back(static_cast<uint8_t>((*edge)[1]));
+    }
+  }
+  const size_t edges = out.size();
+  const auto leaves = [&](uint8_t byte) {
+    return utf8_step(p.parts[0], byte) != kBadUtf8 &&
+           std::find(out.begin(), out.begin() + static_cast<ptrdiff_t>(edges), byte) ==
+               out.begin() + static_cast<ptrdiff_t>(edges);
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    if (!leaves(static_cast<uint8_t>(byte))) continue;
+    out.push_back(static_cast<uint8_t>(byte));
+    break;
+  }
+}
+
+// Depth first: the end of some text is near, while all texts together may be many.
 bool StringLexer::live(int32_t start) {
   if (products_[static_cast<size_t>(start)].live >= 0) {
     return products_[static_cast<size_t>(start)].live == 1;
   }
-  std::vector<std::pair<int32_t, size_t>> queue{{start, 0}};  // product, place of its parent
+  std::vector<std::pair<int32_t, size_t>> met{{start, 0}};  // product, place of its parent
+  std::vector<size_t> todo{0};
   std::unordered_map<int32_t, bool> seen{{start, true}};
-  for (size_t at = 0; at < queue.size(); ++at) {
-    const int32_t current = queue[at].first;
+  std::vector<uint8_t> bytes;
+  while (!todo.empty()) {
+    const size_t at = todo.back();
+    todo.pop_back();
+    const int32_t current = met[at].first;
     const Product& p = products_[static_cast<size_t>(current)];
-    if (p.live == 1 || can_end(p) || queue.size() > kLiveSearchMax) {
-      for (size_t back = at;; back = queue[back].second) {
-        products_[static_cast<size_t>(queue[back].first)].live = 1;
+    if (p.live == 1 || can_end(p) || met.size() > kLiveSearchMax) {
+      for (size_t back = at;; back = met[back].second) {
+        products_[static_cast<size_t>(met[back].first)].live = 1;
         if (back == 0) break;
       }
       return true;
     }
-    const auto& bytes = specs_[static_cast<size_t>(p.spec)].representatives;
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      const int32_t next = product_step(current, bytes[i]);
+    successors(p, bytes);
+    for (const uint8_t byte : bytes) {
+      const int32_t next = product_step(current, byte);
       if (next < 0 || products_[static_cast<size_t>(next)].live == 0) continue;
-      if (seen.emplace(next, true).second) queue.emplace_back(next, at);
+      if (!seen.emplace(next, true).second) continue;
+      todo.push_back(met.size());
+      met.emplace_back(next, at);
     }
   }
-  for (const auto& [product, parent] : queue) products_[static_cast<size_t>(product)].live = 0;
+  for (const auto& [product, parent] : met) products_[static_cast<size_t>(product)].live = 0;
   return false;
+}
+
+// Some code point leads on from a product between code points.
+bool StringLexer::live_onward(int32_t product) {
+  std::vector<uint8_t> bytes;
+  successors(products_[static_cast<size_t>(product)], bytes);
+  return std::any_of(bytes.begin(), bytes.end(), [&](uint8_t byte) {
+    const int32_t next = product_step(product, byte);
+    return next >= 0 && live(next);
+  });
 }
 
 // Some code point in [low, high] leads to a live product; the range lies within one UTF-8 length or
@@ -358,7 +405,7 @@ int32_t StringLexer::plain_step(const Lex& from, uint8_t byte) {
   if (byte < 0x20) return kReject;
   if (byte == '\\') {
     // An escape can write any code point, so one that leads on is enough.
-    const bool possible = boundary && live_range(from.product, 0, kCodePointMax);
+    const bool possible = boundary && live_onward(from.product);
     return possible ? lex(from.product, Mode::kEscape, 0, 0) : kReject;
   }
   const int32_t next = product_step(from.product, byte);

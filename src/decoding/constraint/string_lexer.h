@@ -107,6 +107,8 @@ class StringLexer {
   bool holds(const Product& p, ExprId formula, int64_t count) const;
   bool can_end(const Product& p) const;
   bool live(int32_t product);
+  bool live_onward(int32_t product);
+  void successors(const Product& p, std::vector<uint8_t>& out) const;
   bool live_range(int32_t product, uint32_t low, uint32_t high);
   int32_t lex(int32_t product, Mode mode, int digits, uint32_t value);
   int32_t make_next(int32_t state, uint8_t byte);
