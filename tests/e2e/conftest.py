@@ -89,8 +89,13 @@ class Server:
     def post(self, path, body, **headers):
         """Status, headers and bytes of the reply to a body: bytes, or what becomes JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.ask("POST", path, data, **headers)
+
+    def ask(self, method, path, data=None, **headers):
+        """Status, headers and bytes of the reply."""
         request = urllib.request.Request(self.url + path, data,
-                                         {"Content-Type": "application/json", **headers})
+                                         {"Content-Type": "application/json", **headers},
+                                         method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as reply:
                 return reply.status, reply.headers, reply.read()
