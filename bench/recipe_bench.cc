@@ -1,7 +1,8 @@
 // Milliseconds that a prompt takes from the text of a request to its tokens, whole and with one
 // more turn; microseconds a token from a model's tokens to the events of its answer. One thread.
 //   recipe_bench ENCODING TOKENIZER.json REQUEST.json
-// ENCODING is a native one by its name, or a file with a chat template. The request is one of Chat Completions; the answer parsed is its last message of an assistant.
+// ENCODING is a native one by its name, or a file with a chat template. The request is one of Chat
+// Completions; the answer that is parsed is what its assistant says.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -116,6 +117,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   const auto status = lineshaft::recipe::measure(arguments[1], arguments[2], arguments[3]);
-  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(lineshaft::message_of(status)).c_str());
+  const std::string error(lineshaft::message_of(status));
+  if (!status.ok()) std::fprintf(stderr, "%s\n", error.c_str());
   return status.ok() ? 0 : 1;
 }

@@ -5,10 +5,12 @@
 
 #include "api/constraint_gate.h"
 #include "api/responses_fields.h"
+#include "base/check.h"
 #include "recipe/dialect/anthropic_messages.h"
 #include "recipe/dialect/openai_chat.h"
 #include "recipe/dialect/openai_completions.h"
 #include "recipe/dialect/openai_responses.h"
+#include "recipe/encoding/fill_in_middle.h"
 
 namespace lineshaft::api {
 namespace {
@@ -119,6 +121,20 @@ std::vector<TokenId> encode_text(const std::string& text, const recipe::Tokenize
   return ids;
 }
 
+// With a suffix: what asks for the text before it.
+StatusOr<std::vector<TokenId>> encode_prompt(const std::string& text,
+                                             const std::optional<std::string>& suffix,
+                                             const OrderContext& context) {
+  if (!suffix) return encode_text(text, *context.tokenizer);
+  LS_RETURN_IF_ERROR(check_length(suffix->size(), "suffix", context));
+  const auto pieces = recipe::fill_in_middle_pieces(*context.tokenizer, text, *suffix);
+  LS_CHECK(pieces.has_value(), "a suffix was taken for a model that has no tokens for it");
+  std::vector<TokenId> ids = encode_text("", *context.tokenizer);
+  LS_ASSIGN_OR_RETURN(const auto words, recipe::encode_pieces(*pieces, *context.tokenizer));
+  ids.insert(ids.end(), words.begin(), words.end());
+  return ids;
+}
+
 StatusOr<Order> prepare_completions(const Json& body, const OrderContext& context) {
   LS_ASSIGN_OR_RETURN(auto parsed, recipe::parse_openai_completions(body, context.limits));
   LS_RETURN_IF_ERROR(check_model(parsed.generation.model, context.card));
@@ -129,7 +145,7 @@ StatusOr<Order> prepare_completions(const Json& body, const OrderContext& contex
     OrderPart part;
     if (auto* text = std::get_if<std::string>(&prompt)) {
       LS_RETURN_IF_ERROR(check_length(text->size(), "prompt", context));
-      part.prompt = encode_text(*text, *context.tokenizer);
+      LS_ASSIGN_OR_RETURN(part.prompt, encode_prompt(*text, parsed.suffix, context));
       if (parsed.echo) part.echo = std::move(*text);
     } else {
       part.prompt = std::move(std::get<std::vector<TokenId>>(prompt));

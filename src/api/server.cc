@@ -7,6 +7,7 @@
 #include "api/server_impl.h"
 #include "net/address.h"
 #include "recipe/dialect/fields.h"
+#include "recipe/encoding/fill_in_middle.h"
 
 namespace lineshaft::api {
 namespace {
@@ -37,6 +38,8 @@ OrderContext order_context(const std::shared_ptr<const recipe::Tokenizer>& token
     auto& images = context.limits.abilities.images;
     if (images == recipe::Abilities::Images::kSeen) images = recipe::Abilities::Images::kRefused;
   }
+  context.limits.abilities.fill_in_middle =
+      recipe::fill_in_middle_pieces(*tokenizer, "", "").has_value();
   context.chat = std::move(chat);
   context.text_bytes_max = text_bytes_max(vocab, card.context_tokens);
   context.card = std::move(card);

@@ -13,6 +13,7 @@
 #include "recipe/dialect/openai_responses.h"
 #include "recipe/encoding/deepseek.h"
 #include "recipe/encoding/deepseek_v3.h"
+#include "recipe/encoding/fill_in_middle.h"
 #include "recipe/model_format.h"
 
 namespace lineshaft::recipe {
@@ -153,6 +154,34 @@ TEST(DeepSeekGolden, v3_r1_and_v31_prompts_are_those_of_the_templates) {
         << line["id"];
   }
   EXPECT_GE(compared, 120);
+}
+
+TEST(FillInMiddle, texts_stand_between_the_tokens_of_the_model_and_stay_texts) {
+  const char* folder = std::getenv("LINESHAFT_TOKENIZERS");
+  if (folder == nullptr) GTEST_SKIP() << "LINESHAFT_TOKENIZERS is not set";
+  const std::pair<const char*, std::vector<TokenId>> models[] = {
+      {"deepseek_v3", {128801, 128800, 128802}},
+      {"deepseek_v4", {128801, 128800, 128802}},
+      {"deepseek_v41", {128801, 128800, 128802}},
+      {"qwen3", {151659, 151661, 151660}}};
+  for (const auto& [name, marks] : models) {
+    const auto tokenizer = tokenizer_from_json_file(fmt::format("{}/{}.json", folder, name));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    for (const std::string text : {"def f(", "<｜fim▁hole｜>", "<|fim_middle|>", ""}) {
+      const auto pieces = fill_in_middle_pieces(**tokenizer, text, text);
+      ASSERT_TRUE(pieces.has_value()) << name;
+      const auto words = (*tokenizer)->encode(text, Tokenizer::Mode::kPlain);
+      std::vector<TokenId> wanted = {marks[0]};
+      wanted.insert(wanted.end(), words.begin(), words.end());
+      wanted.push_back(marks[1]);
+      wanted.insert(wanted.end(), words.begin(), words.end());
+      wanted.push_back(marks[2]);
+      EXPECT_EQ(encode_pieces(*pieces, **tokenizer).value(), wanted) << name << text;
+    }
+  }
+  const auto none = tokenizer_from_json_file(std::string(folder) + "/gemma3.json");
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(fill_in_middle_pieces(**none, "a", "b").has_value());
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct Abilities {
   bool reminders = false;      // turns of the role latest_reminder
   bool deferred_tools = false;  // tools that a later turn brings
   Images images = Images::kRefused;
+  bool fill_in_middle = false;  // the text between two others
   bool thinks_unless_told = true;  // with reasoning: when a request doesn't say
 };
 

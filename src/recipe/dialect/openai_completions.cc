@@ -62,6 +62,21 @@ Status read_prompt(Fields& body, const DialectLimits& limits, CompletionsOrder& 
   return ok_status();
 }
 
+Status read_suffix(Fields& body, const DialectLimits& limits, CompletionsOrder& order) {
+  if (!limits.abilities.fill_in_middle) {
+    return body.refuse("suffix", "this model does not fill in the middle");
+  }
+  if (body.take("suffix") == nullptr) return ok_status();
+  LS_RETURN_IF_ERROR(body.read_string("suffix", order.suffix.emplace()));
+  if (order.echo) return field_error("echo", "can't be combined with 'suffix'");
+  for (const CompletionPrompt& prompt : order.prompts) {
+    if (!std::holds_alternative<std::string>(prompt)) {
+      return field_error("suffix", "needs prompts that are texts, not tokens");
+    }
+  }
+  return ok_status();
+}
+
 Status read_best_of(Fields& body, int32_t n) {
   int64_t best_of = n;
   LS_RETURN_IF_ERROR(body.read_integer("best_of", 1, 128, best_of));
@@ -90,8 +105,8 @@ StatusOr<CompletionsOrder> parse_openai_completions(const Json& body,
   if (order.echo && top >= 0) {
     return field_error("echo", "can't be combined with 'logprobs': prompts are not scored here");
   }
-  LS_RETURN_IF_ERROR(fields.refuse("suffix", "this model does not fill in the middle"));
   LS_RETURN_IF_ERROR(read_prompt(fields, limits, order));
+  LS_RETURN_IF_ERROR(read_suffix(fields, limits, order));
   LS_RETURN_IF_ERROR(fields.finish(limits.strict));
   return order;
 }

@@ -2,6 +2,7 @@
 // Source: the OpenAI API reference; the table of fields is in docs/api.md.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,7 @@ using CompletionPrompt = std::variant<std::string, std::vector<TokenId>>;
 struct CompletionsOrder {
   GenerationOrder generation;             // max_tokens is set: 16 when not given, as OpenAI has it
   std::vector<CompletionPrompt> prompts;  // at least one
+  std::optional<std::string> suffix;      // what comes after the answer; the prompts are texts then
   bool echo = false;                      // the answer begins with the prompt's text
 };
 
