@@ -140,7 +140,9 @@ ExprId ExprPool::types(uint32_t set) {
   return intern(leaf_of(Kind::kType, set, 0));
 }
 
-ExprId ExprPool::pattern(int32_t automaton) { return intern(leaf_of(Kind::kPattern, 0, automaton)); }
+ExprId ExprPool::pattern(int32_t automaton) {
+  return intern(leaf_of(Kind::kPattern, 0, automaton));
+}
 
 ExprId ExprPool::length_at_least(int64_t n) {
   return n <= 0 ? kTrue : intern(leaf_of(Kind::kLength, n, 0));

@@ -73,7 +73,8 @@ std::string hostname() {
 
 std::string email() {
   const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-  const std::string local = "(?:" + atom + "(?:\\." + atom + ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")";
+  const std::string local = "(?:" + atom + "(?:\\." + atom +
+                            ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")";
   const std::string label = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
   return local + "@(?:" + label + "(?:\\." + label + ")*|\\[(?:" + ipv4() + "|IPv6:" + ipv6() +
          ")\\])";
@@ -116,7 +117,9 @@ std::string regex() {
       "\\\\(?:[dDwWsStnvfr]|[\\^$\\\\.*+?()\\[\\]{}|/-]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
   const std::string plain = "[^\\^$\\\\.*+?()\\[\\]{}|]|\\.|" + escape;
   const std::string set = "\\[\\^?(?:[^\\]\\\\-]|" + escape + ")*\\]";
-  const std::string quantity = "(?:(?:[*+?]|\\{(?:0|[1-9][0-9]{0,2})\\}|\\{[0-9],(?:[1-9][0-9]{1,2})?\\})\\?" "?)?";
+  const std::string quantity =
+      "(?:(?:[*+?]|\\{(?:0|[1-9][0-9]{0,2})\\}|\\{[0-9],(?:[1-9][0-9]{1,2})?\\})"
+      "\\?" "?)?";
   std::string inner = "(?:(?:" + plain + "|" + set + ")" + quantity + "|[\\^$])*";
   for (int depth = 0; depth < 2; ++depth) {
     const std::string alternatives = inner + "(?:\\|" + inner + ")*";

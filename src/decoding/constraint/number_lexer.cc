@@ -237,7 +237,8 @@ bool NumberLexer::possible_power(const Spec& spec, const std::string& mantissa,
   }
   // Around the size of each bound, small ones and the ends.
   const auto size_of = [](const Decimal& d) {
-    return static_cast<int>(BigInt(boost::multiprecision::abs(d.mantissa)).str().size()) + d.exponent;
+    const BigInt size = boost::multiprecision::abs(d.mantissa);
+    return static_cast<int>(size.str().size()) + d.exponent;
   };
   std::vector<int> tries{0, 1, 2, 3, 4, 6, 9, 12, 20, 100, kPowerMax, -1, -2, -3, -6, -20, -300};
   for (const Decimal& bound : spec.bounds) {
@@ -400,7 +401,8 @@ void NumberLexer::decide_digits(State& state, const Spec& spec) {
 }
 
 int32_t NumberLexer::intern(State state) {
-  const auto [found, is_new] = index_.emplace(std::move(state), static_cast<int32_t>(states_.size()));
+  const auto next = static_cast<int32_t>(states_.size());
+  const auto [found, is_new] = index_.emplace(std::move(state), next);
   if (is_new) {
     states_.push_back(found->first);
     std::array<int32_t, 16> edges;

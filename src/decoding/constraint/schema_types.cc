@@ -258,7 +258,9 @@ void SchemaCompiler::evaluated_here(const Site& site, ExprId condition,
   const Json* prefix = find(site, "prefixItems");
   const Json* items = find(site, "items");
   if (prefix != nullptr && prefix->is_array()) here.items = static_cast<int64_t>(prefix->size());
-  if (items != nullptr) here.items = items->is_array() ? static_cast<int64_t>(items->size()) : kNoEnd;
+  if (items != nullptr) {
+    here.items = items->is_array() ? static_cast<int64_t>(items->size()) : kNoEnd;
+  }
   if (find(site, "additionalItems") != nullptr || find(site, "unevaluatedItems") != nullptr) {
     here.items = kNoEnd;
   }

@@ -95,7 +95,8 @@ TokenTrie::Tree TokenTrie::build(std::vector<std::pair<std::string, TokenId>> to
     for (size_t i = shared; i < bytes.size(); ++i) {
       const auto at = static_cast<int32_t>(tree.tokens.size());
       open.push_back(tree.nodes.size());
-      tree.nodes.push_back({static_cast<uint8_t>(bytes[i]), static_cast<uint8_t>(i + 1), 0, at, at});
+      const auto byte = static_cast<uint8_t>(bytes[i]);
+      tree.nodes.push_back({byte, static_cast<uint8_t>(i + 1), 0, at, at});
     }
     tree.tokens.push_back(id);
     tree.nodes[open.back()].tokens_end = static_cast<int32_t>(tree.tokens.size());
