@@ -108,6 +108,26 @@ def test_chat_goes_on_after_a_tool_and_hits_the_cache(server):
     assert second.usage.prompt_tokens_details.cached_tokens >= 256
 
 
+def test_the_prefix_survives_a_client_that_writes_the_json_anew(scripted):
+    # The model writes its JSON without spaces and in pieces that its tokenizer would not choose.
+    odd = (f'</think>\n\n<{D}tool_calls>\n<{D}invoke name="weather">\n'
+           f'<{D}parameter name="where" string="false">' + '{"lat":5.50,"lon":[1,2]}'
+           f'</{D}parameter>\n</{D}invoke>\n</{D}tool_calls>')
+    server = scripted([{"choices": [["It's", "ti", "me" * 300, odd]]},
+                       {"when": "<tool_result>", "choices": [["</think>done"]]}])
+    client = server.client()
+    first = client.chat.completions.create(model="scripted", tools=CHAT_TOOLS, messages=said("go"))
+    turn = first.choices[0].message.model_dump(exclude_none=True)
+    function = turn["tool_calls"][0]["function"]
+    function["arguments"] = json.dumps(json.loads(function["arguments"]), indent=3)
+    result = {"role": "tool", "tool_call_id": turn["tool_calls"][0]["id"], "content": "30"}
+    second = client.chat.completions.create(model="scripted", tools=CHAT_TOOLS,
+                                            messages=[*said("go"), turn, result])
+    known = first.usage.prompt_tokens + first.usage.completion_tokens
+    assert second.usage.prompt_tokens_details.cached_tokens > known - 128
+    assert second.choices[0].message.content == "done"
+
+
 def test_two_choices_have_their_own_answers(server):
     reply = chat(server, "two ways", n=2)
     assert [c.message.content for c in reply.choices] == ["first", "second"]
