@@ -300,7 +300,7 @@ void recipe_options(CLI::App* app, Config* c) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"run", "Chat with a model in this terminal", run_options, run_run},
-      {"serve", "Serve OpenAI's API over HTTP", serve_options, run_serve},
+      {"serve", "Serve OpenAI's and Anthropic's APIs over HTTP", serve_options, run_serve},
       {"pull", "Fetch a model file", pull_options, run_pull},
       {"generate", "Answer a raw prompt or a file of prompts", generate_options, run_generate},
       {"score", "Log-probabilities of given tokens", score_options, run_score},
