@@ -46,7 +46,7 @@ void add_compute(CLI::App* app, Config* c) {
       ->check(CLI::Range(0, 1024))
       ->group("Model");
   app->add_option("--profile", c->model.profile,
-                  "Numerics: cpu-int8-2 (fastest), cpu-int8-1 (near float) or cpu-f32-1")
+                  "Numerics: cpu-int8-1 (near float), cpu-int8-2 (fastest) or cpu-f32-1")
       ->check(CLI::IsMember({"cpu-int8-2", "cpu-int8-1", "cpu-f32-1"}))
       ->group("Model");
   app->add_option("--kv-type", c->model.kv_type,

@@ -19,7 +19,7 @@ struct ModelConfig {
   std::string tokenizer;           // a tokenizer.json; "": the model file's own
   std::string chat_template;       // a file with one; "": the model file's own
   int threads = 0;                 // 0: one a core that this process may use
-  std::string profile = "cpu-int8-2";
+  std::string profile = "cpu-int8-1";
   std::string kv_type = "auto";    // as name_of(KvType); "auto": f32 with cpu-f32-1, else f16
   std::string kernels = "auto";    // "auto", "scalar", "avx2", "avx512"
   std::string packed_cache;        // folder for packed weights; "": pack at each start

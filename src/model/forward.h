@@ -23,7 +23,7 @@
 namespace lineshaft::model {
 
 struct ForwardOptions {
-  kernels::Profile profile = kernels::Profile::kCpuInt8Fast;
+  kernels::Profile profile = kernels::Profile::kCpuInt8;
   kernels::Isa isa = kernels::Isa::kScalar;
   kernels::KvType kv_type = kernels::KvType::kF16;
   int32_t block_tokens = 128;     // positions of a KV block, a multiple of 16
