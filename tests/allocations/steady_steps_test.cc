@@ -113,7 +113,8 @@ SamplingParams sampling(int i) {
   return out;
 }
 
-void expect_no_allocations(bool plan_ahead) {
+// Calls of operator new within about kLast - kFirst steps of a fresh engine.
+void count_allocations(bool plan_ahead, int64_t* counted) {
   Config config = tiny_config();
   config.scheduling.plan_ahead = plan_ahead;
   const LoadedModel model = tiny(config);
@@ -130,7 +131,18 @@ void expect_no_allocations(bool plan_ahead) {
   }
   ASSERT_TRUE(watch->wait());
   ASSERT_TRUE(watch->overlapped());
-  EXPECT_EQ(watch->counted(), 0) << "in about " << kLast - kFirst << " steps";
+  *counted = watch->counted();
+}
+
+// A ring between threads grows once to the most that ever waited in it, which on a busy machine may
+// be late: another engine is then asked. What a step allocates, each of them would show.
+void expect_no_allocations(bool plan_ahead) {
+  int64_t counted = -1;
+  for (int engines = 0; engines < 5 && counted != 0; ++engines) {
+    ASSERT_NO_FATAL_FAILURE(count_allocations(plan_ahead, &counted));
+    EXPECT_LE(counted, 4) << "in about " << kLast - kFirst << " steps";
+  }
+  EXPECT_EQ(counted, 0) << "in about " << kLast - kFirst << " steps";
 }
 
 TEST(SteadySteps, AllocateNothing) { expect_no_allocations(true); }
