@@ -35,7 +35,7 @@ struct ParserOptions {
   Start start = Start::kContent;
   bool tools = false;              // a block of calls is one, not text
   bool json = false;               // content is one JSON value; a fence around it is dropped
-  std::vector<std::string> stops;  // end the content; neither reasoning nor calls
+  std::vector<std::string> stops = {};  // end the content; neither reasoning nor calls
 };
 
 // Total: any pieces give events, in time linear in their bytes times the stop strings. The events,
@@ -64,6 +64,18 @@ class AnswerParser {
   virtual bool done() const = 0;
 
  protected:
+  // Appends an event; texts in a row are joined, an empty one is nothing.
+  static void emit(AnswerEvent::Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
+    using Kind = AnswerEvent::Kind;
+    if (text.empty() && kind != Kind::kCall) return;
+    const bool is_text = kind == Kind::kReasoning || kind == Kind::kContent;
+    if (is_text && !out.empty() && out.back().kind == kind) {
+      out.back().text += text;
+    } else {
+      out.push_back({kind, std::string(text)});
+    }
+  }
+
   int32_t calls_ = 0;
   std::optional<int32_t> stop_;
 };

@@ -104,16 +104,6 @@ DsmlParser::Match DsmlParser::find(const Marker* markers, size_t count) const {
   return {};
 }
 
-void DsmlParser::emit(Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
-  if (text.empty() && kind != Kind::kCall) return;
-  const bool is_text = kind == Kind::kReasoning || kind == Kind::kContent;
-  if (is_text && !out.empty() && out.back().kind == kind) {
-    out.back().text += text;
-  } else {
-    out.push_back({kind, std::string(text)});
-  }
-}
-
 void DsmlParser::emit_content(std::string_view text, std::vector<AnswerEvent>& out) {
   const auto result = stops_.push(text);
   emit(Kind::kContent, result.text, out);

@@ -54,7 +54,6 @@ class DsmlParser final : public AnswerParser {
   // Looks for the first of the markers; index is npos when there is none.
   Match find(const Marker* markers, size_t count) const;
   void drop(size_t bytes);
-  void emit(AnswerEvent::Kind kind, std::string_view text, std::vector<AnswerEvent>& out);
   void emit_text(size_t bytes, std::vector<AnswerEvent>& out);
   void emit_content(std::string_view text, std::vector<AnswerEvent>& out);
   void emit_string_part(std::string_view text, std::vector<AnswerEvent>& out);

@@ -141,13 +141,7 @@ void TaggedParser::emit(Kind kind, std::string_view text, std::vector<AnswerEven
     text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
     if (!text.empty()) trims_ = false;
   }
-  if (text.empty() && kind != Kind::kCall) return;
-  const bool is_text = kind == Kind::kReasoning || kind == Kind::kContent;
-  if (is_text && !out.empty() && out.back().kind == kind) {
-    out.back().text += text;
-  } else {
-    out.push_back({kind, std::string(text)});
-  }
+  AnswerParser::emit(kind, text, out);
 }
 
 void TaggedParser::emit_content(std::string_view text, std::vector<AnswerEvent>& out) {
